@@ -1,0 +1,27 @@
+"""C++ rules with this project's warnings. Generated and foreign code is built without them."""
+
+COPTS = [
+    "-Wall",
+    "-Wextra",
+    "-Wshadow",
+    "-Wnon-virtual-dtor",
+    "-Woverloaded-virtual",
+    "-Wimplicit-fallthrough",
+    "-Werror",
+]
+
+def qpb_cc_library(copts = [], **kwargs):
+    native.cc_library(copts = COPTS + copts, linkstatic = True, **kwargs)
+
+def qpb_cc_binary(copts = [], **kwargs):
+    native.cc_binary(copts = COPTS + copts, **kwargs)
+
+def qpb_cc_test(deps = [], copts = [], size = "small", linkstatic = True, **kwargs):
+    """A GoogleTest; linked statically with our own code, so that --wrap reaches all of it."""
+    native.cc_test(
+        copts = COPTS + copts,
+        deps = deps + ["@system_libs//:gtest_main"],
+        linkstatic = linkstatic,
+        size = size,
+        **kwargs
+    )

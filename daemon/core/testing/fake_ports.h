@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef QPBROKER_DAEMON_CORE_TESTING_FAKE_PORTS_H_
+#define QPBROKER_DAEMON_CORE_TESTING_FAKE_PORTS_H_
+
+// The broker's surroundings, in memory: real pipes and files, delivery into a map, an executor that runs
+// when told, a clock that stands. Each can be made to fail. Not thread-safe.
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/core/ports.h"
+
+namespace qpbroker::core {
+
+// Pipes as the real daemon makes them.
+class FakeLeasePort : public LeasePort {
+ public:
+  absl::StatusOr<NewLease> CreateLease(LeaseId id) override;
+
+  // The n-th creation from now fails (1: the next); 0: none.
+  void FailNth(int n) { fail_in_ = n; }
+  // Leases whose last holder's end was closed, as the watcher would report them.
+  std::vector<LeaseId> WithoutHolder() const;
+
+ private:
+  class End;
+  int fail_in_ = 0;
+  std::map<LeaseId, const End*> ends_;
+};
+
+class FakeDomainFilePort : public DomainFilePort {
+ public:
+  absl::StatusOr<std::unique_ptr<DomainFile>> CreateDomainFile() override;
+  void FailNth(int n) { fail_in_ = n; }
+  int files() const { return *files_; }
+
+ private:
+  int fail_in_ = 0;
+  std::shared_ptr<int> files_ = std::make_shared<int>(0);
+};
+
+// What a client got.
+struct Delivered {
+  uint64_t grant_id = 0;
+  std::string request_id;
+  UniqueFd lease;
+  UniqueFd xrcd;
+};
+
+class FakeDeliveryPort : public DeliveryPort {
+ public:
+  absl::Status Deliver(SessionId session, const v1::FdDelivery& delivery,
+                       absl::Span<const int> fds) override;
+  void FailNth(int n) { fail_in_ = n; }
+  // The oldest delivery of `session` that was not taken yet; aborts if there is none.
+  Delivered Take(SessionId session);
+  size_t waiting(SessionId session) const;
+  // As if the client died: what it did not take is closed.
+  void Drop(SessionId session) { queues_.erase(session); }
+  void DropAll() { queues_.clear(); }
+
+ private:
+  int fail_in_ = 0;
+  std::map<SessionId, std::deque<Delivered>> queues_;
+};
+
+class FakeExecutor : public Executor {
+ public:
+  void Post(absl::string_view device, uint64_t strand, Task task) override;
+  // Runs everything, also what comes meanwhile, in the order of its coming.
+  void RunAll();
+  // Runs the oldest task; false if there is none.
+  bool RunOne();
+  // Keeps the tasks of one strand back until Unhold.
+  void Hold(uint64_t strand) { held_.insert(strand); }
+  void Unhold(uint64_t strand) { held_.erase(strand); }
+
+ private:
+  struct Posted {
+    uint64_t strand;
+    Task task;
+  };
+  std::deque<Posted> tasks_;
+  std::set<uint64_t> held_;
+};
+
+class FakeEnvironment : public Environment {
+ public:
+  absl::Time Now() override { return now; }
+  uint64_t Random() override { return ++random; }
+  absl::Time now = absl::FromUnixSeconds(1'000'000'000);
+  uint64_t random = 0;
+};
+
+class FakeJournal : public Journal {
+ public:
+  void ReleaseFailed(absl::string_view object, const absl::Status& why) override;
+  std::vector<std::string> lines;
+};
+
+}  // namespace qpbroker::core
+
+#endif  // QPBROKER_DAEMON_CORE_TESTING_FAKE_PORTS_H_
