@@ -116,6 +116,12 @@ void Broker::EndSession(SessionId session) {
   sessions_.Remove(session);
 }
 
+bool Broker::IsAttached(SessionId session) const {
+  absl::MutexLock lock(&mutex_);
+  auto found = sessions_.sessions().find(session);
+  return found != sessions_.sessions().end() && found->second.nonce.empty();
+}
+
 absl::StatusOr<SessionId> Broker::Attach(const Caller& caller, absl::string_view nonce) {
   if (caller.session) return MakeError(v1::REASON_ALREADY_ATTACHED);
   absl::MutexLock lock(&mutex_);

@@ -79,6 +79,7 @@ class Broker {
   // A session begins; `nonce` are 16 random bytes.
   absl::StatusOr<SessionId> BeginSession(const PeerCredentials& identity, absl::string_view nonce);
   void EndSession(SessionId session);
+  bool IsAttached(SessionId session) const;
   // Uses the nonce up. BAD_NONCE if it is not that of a waiting session of this uid.
   absl::StatusOr<SessionId> Attach(const Caller& caller, absl::string_view nonce);
 

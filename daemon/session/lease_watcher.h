@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef QPBROKER_DAEMON_SESSION_LEASE_WATCHER_H_
+#define QPBROKER_DAEMON_SESSION_LEASE_WATCHER_H_
+
+// Lease pipes: makes them, and notices when the last copy of a holder's end is closed.
+//
+//   LeaseWatcher watcher(loop, [&](core::LeaseId id) { broker.LeaseHolderGone(id); });
+//
+// CreateLease may be called from any thread; `on_gone` is called in the loop's thread. The watcher must
+// outlive the lease ends that it made, and the loop the watcher.
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/event_loop.h"
+#include "common/unique_fd.h"
+#include "daemon/core/ports.h"
+
+namespace qpbroker::session {
+
+class LeaseWatcher : public core::LeasePort {
+ public:
+  LeaseWatcher(EventLoop& loop, std::function<void(core::LeaseId)> on_gone);
+  ~LeaseWatcher() override;
+
+  absl::StatusOr<core::NewLease> CreateLease(core::LeaseId id) override;
+
+ private:
+  void ReportGone();
+
+  EventLoop& loop_;
+  const std::function<void(core::LeaseId)> on_gone_;
+  // One epoll for all leases, itself watched by the loop: a lease then costs no entry in the loop.
+  const UniqueFd epoll_;
+};
+
+}  // namespace qpbroker::session
+
+#endif  // QPBROKER_DAEMON_SESSION_LEASE_WATCHER_H_
