@@ -12,7 +12,7 @@ COPTS = [
 
 # The sanitizer cannot see into the system's abseil by itself.
 _SANITIZER_DEPS = select({
-    "//bazel:tsan": ["//tests/support:tsan"],
+    "//bazel:tsan": ["//tests/support/tsan"],
     "//conditions:default": [],
 })
 

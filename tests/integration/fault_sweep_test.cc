@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,7 +55,9 @@ class FaultSweepTest : public ::testing::Test {
     return operation(*client);
   }
 
-  void Sweep(const Operation& operation) {
+  // `met`: the calls that the operation is known to make, each of which must have failed at least once.
+  void Sweep(const std::vector<SystemCall>& met, const Operation& operation) {
+    std::set<SystemCall> failed;
     std::optional<Error> first = Run(operation);
     ASSERT_FALSE(first) << first->ToString();
     ASSERT_TRUE(AwaitNothingHeld());
@@ -73,9 +76,11 @@ class FaultSweepTest : public ::testing::Test {
         EXPECT_FALSE(retried) << what << "; then " << retried->ToString();
         if (HasFailure()) return;
         if (!happened) break;
+        failed.insert(fault.call);
         ASSERT_LT(n, 39) << what << ": never without the fault";
       }
     }
+    for (SystemCall call : met) EXPECT_TRUE(failed.contains(call)) << NameOf(call);
   }
 
   bool AwaitNothingHeld() {
@@ -90,18 +95,25 @@ std::optional<Error> ErrorOf(const auto& result) {
   return result.ok() ? std::nullopt : std::optional<Error>(result.error());
 }
 
+const std::vector<SystemCall> kOfConnecting = {SystemCall::kSendmsg, SystemCall::kRecvmsg,
+                                               SystemCall::kAccept4, SystemCall::kEpollCtl,
+                                               SystemCall::kFcntl};
+const std::vector<SystemCall> kOfOpening = {SystemCall::kSendmsg, SystemCall::kRecvmsg,
+                                            SystemCall::kPipe2, SystemCall::kOpenat,
+                                            SystemCall::kOpen, SystemCall::kEpollCtl};
+
 TEST_F(FaultSweepTest, Connect) {
-  Sweep([](Client& client) { return ErrorOf(client.WhoAmI()); });
+  Sweep(kOfConnecting, [](Client& client) { return ErrorOf(client.WhoAmI()); });
 }
 
 TEST_F(FaultSweepTest, OpenXrcd) {
-  Sweep([](Client& client) {
+  Sweep(kOfOpening, [](Client& client) {
     return ErrorOf(client.OpenXrcd({.device = "fake0", .name = "job", .create = true}));
   });
 }
 
 TEST_F(FaultSweepTest, EveryOtherCall) {
-  Sweep([](Client& client) -> std::optional<Error> {
+  Sweep(kOfOpening, [](Client& client) -> std::optional<Error> {
     Result<Xrcd> domain = client.OpenXrcd({.device = "fake0", .name = "job", .create = true});
     if (!domain.ok()) return domain.error();
     Result<Qp> qp = client.CreateQp(domain->name(), {.key = "a0"});

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <thread>
 
 namespace qpbroker::client::testing {
@@ -38,12 +39,20 @@ bool Eventually(const std::function<bool()>& condition) {
 }
 
 ::testing::AssertionResult NothingIsOpenBeyond(const std::map<int, std::string>& before) {
+  // By what is open, not by number: a descriptor may be closed and opened again.
+  std::multiset<std::string> expected;
+  for (const auto& [fd, target] : before) expected.insert(target);
   std::map<int, std::string> beyond;
   bool nothing = Eventually([&] {
     beyond.clear();
+    std::multiset<std::string> left = expected;
     for (const auto& [fd, target] : FdCensus()) {
-      auto found = before.find(fd);
-      if (found == before.end() || found->second != target) beyond[fd] = target;
+      auto found = left.find(target);
+      if (found == left.end()) {
+        beyond[fd] = target;
+      } else {
+        left.erase(found);
+      }
     }
     return beyond.empty();
   });

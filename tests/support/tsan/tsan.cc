@@ -23,7 +23,7 @@
 
 extern "C" const char* __tsan_default_suppressions() {
   return
-#include "tests/support/tsan_supp.inc"
+#include "tests/support/tsan/tsan_supp.inc"
       ;  // NOLINT(whitespace/semicolon)
 }
 
