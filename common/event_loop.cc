@@ -101,17 +101,19 @@ void EventLoop::RunPosted() {
 }
 
 void EventLoop::Run() {
+  while (!stopped_) RunOnce();
+}
+
+void EventLoop::RunOnce() {
   constexpr int kBatch = 64;
   epoll_event events[kBatch];
-  while (!stopped_) {
-    int count = epoll_wait(epoll_.get(), events, kBatch, TimeoutMilliseconds());
-    for (int i = 0; i < count; ++i) {
-      auto* watched = static_cast<Watched*>(events[i].data.ptr);
-      if (watched->active) watched->handler(events[i].events);
-    }
-    retired_.clear();
-    RunTimers();
+  int count = epoll_wait(epoll_.get(), events, kBatch, TimeoutMilliseconds());
+  for (int i = 0; i < count; ++i) {
+    auto* watched = static_cast<Watched*>(events[i].data.ptr);
+    if (watched->active) watched->handler(events[i].events);
   }
+  retired_.clear();
+  RunTimers();
 }
 
 }  // namespace qpbroker

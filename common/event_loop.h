@@ -52,7 +52,10 @@ class EventLoop {
   // Runs `task` once in the loop thread after `delay`. Loop thread or before Run only.
   void After(absl::Duration delay, Task task);
 
+  // Handles events until Stop.
   void Run();
+  // Waits for events and handles those that are there.
+  void RunOnce();
   // From any thread; also before Run, which then returns at once.
   void Stop();
 
