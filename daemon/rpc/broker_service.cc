@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <grpcpp/support/server_callback.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "common/error_reason.h"
 #include "common/version.h"
 #include "daemon/rpc/convert.h"
 #include "daemon/rpc/page_token.h"
@@ -36,6 +38,8 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
 
   ServerUnaryReactor* Attach(CallbackServerContext* call, const v1::AttachRequest* request,
                              v1::AttachResponse* response) override {
+    absl::Status valid = CheckNonce(*request);
+    if (!valid.ok()) return Finish(call, valid);
     absl::StatusOr<core::SessionId> session = context_.Attach(request->nonce());
     if (session.ok()) response->set_session(SessionName(*session));
     return Finish(call, session.status());
@@ -48,9 +52,12 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
     absl::StatusOr<core::PageRequest> page =
         ToPage("devices", request->page_size(), request->page_token());
     if (!page.ok()) return Finish(call, page.status());
+    std::shared_ptr<CallerContext> kept = context_.Keep();
+    if (kept == nullptr) return Finish(call, Ended());
     ServerUnaryReactor* reactor = call->DefaultReactor();
     broker().ListDevices(Answer<std::vector<core::DeviceView>>(
-        reactor, [page = *page, response](const std::vector<core::DeviceView>& devices) {
+        std::move(kept), reactor,
+        [page = *page, response](const std::vector<core::DeviceView>& devices) {
           const size_t end = std::min<size_t>(devices.size(), page.after + page.size);
           for (size_t i = page.after; i < end; ++i) *response->add_devices() = ToProto(devices[i]);
           if (end < devices.size()) response->set_next_page_token(ToPageToken("devices", end));
@@ -62,14 +69,17 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
                                v1::OpenXrcdResponse* response) override {
     absl::StatusOr<core::OpenXrcdCall> open = ToCall(*request, context_.caller());
     if (!open.ok()) return Finish(call, open.status());
+    std::shared_ptr<CallerContext> kept = context_.Keep();
+    if (kept == nullptr) return Finish(call, Ended());
     ServerUnaryReactor* reactor = call->DefaultReactor();
-    broker().OpenXrcd(context_.caller(), *std::move(open),
-                      Answer<core::OpenXrcdAnswer>(
-                          reactor, [this, response](const core::OpenXrcdAnswer& answer) {
-                            *response->mutable_grant() = ToGrant(answer.lease, generation());
-                            *response->mutable_xrcd() = ToProto(answer.xrcd, generation());
-                            response->set_created(answer.created);
-                          }));
+    broker().OpenXrcd(
+        context_.caller(), *std::move(open),
+        Answer<core::OpenXrcdAnswer>(
+            std::move(kept), reactor, [this, response](const core::OpenXrcdAnswer& answer) {
+              *response->mutable_grant() = ToGrant(answer.lease, generation());
+              *response->mutable_xrcd() = ToProto(answer.xrcd, generation());
+              response->set_created(answer.created);
+            }));
     return reactor;
   }
 
@@ -77,17 +87,20 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
                                v1::CreateQpResponse* response) override {
     absl::StatusOr<core::CreateQpCall> create = ToCall(*request);
     if (!create.ok()) return Finish(call, create.status());
+    std::shared_ptr<CallerContext> kept = context_.Keep();
+    if (kept == nullptr) return Finish(call, Ended());
     ServerUnaryReactor* reactor = call->DefaultReactor();
-    broker().CreateQp(context_.caller(), *std::move(create),
-                      Answer<core::CreateQpAnswer>(
-                          reactor, [this, response](const core::CreateQpAnswer& answer) {
-                            if (answer.lease) {
-                              *response->mutable_grant() = ToGrant(*answer.lease, generation());
-                            }
-                            *response->mutable_qp() = ToProto(answer.qp, generation());
-                            response->set_created(answer.created);
-                            *response->mutable_endpoint() = ToProto(answer.endpoint);
-                          }));
+    broker().CreateQp(
+        context_.caller(), *std::move(create),
+        Answer<core::CreateQpAnswer>(
+            std::move(kept), reactor, [this, response](const core::CreateQpAnswer& answer) {
+              if (answer.lease) {
+                *response->mutable_grant() = ToGrant(*answer.lease, generation());
+              }
+              *response->mutable_qp() = ToProto(answer.qp, generation());
+              response->set_created(answer.created);
+              *response->mutable_endpoint() = ToProto(answer.endpoint);
+            }));
     return reactor;
   }
 
@@ -107,11 +120,14 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
                                v1::ModifyQpResponse* response) override {
     absl::StatusOr<core::ModifyQpCall> modify = ToCall(*request);
     if (!modify.ok()) return Finish(call, modify.status());
+    std::shared_ptr<CallerContext> kept = context_.Keep();
+    if (kept == nullptr) return Finish(call, Ended());
     ServerUnaryReactor* reactor = call->DefaultReactor();
-    broker().ModifyQp(context_.caller(), *std::move(modify),
-                      Answer<verbs::QpState>(reactor, [response](verbs::QpState state) {
-                        response->set_state(ToProto(state));
-                      }));
+    broker().ModifyQp(
+        context_.caller(), *std::move(modify),
+        Answer<verbs::QpState>(std::move(kept), reactor, [response](verbs::QpState state) {
+          response->set_state(ToProto(state));
+        }));
     return reactor;
   }
 
@@ -119,13 +135,16 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
                                 v1::ConnectQpResponse* response) override {
     absl::StatusOr<core::ConnectQpCall> connect = ToCall(*request);
     if (!connect.ok()) return Finish(call, connect.status());
+    std::shared_ptr<CallerContext> kept = context_.Keep();
+    if (kept == nullptr) return Finish(call, Ended());
     ServerUnaryReactor* reactor = call->DefaultReactor();
-    broker().ConnectQp(context_.caller(), *std::move(connect),
-                       Answer<core::ConnectQpAnswer>(
-                           reactor, [response](const core::ConnectQpAnswer& answer) {
-                             response->set_already_connected(answer.already_connected);
-                             *response->mutable_endpoint() = ToProto(answer.endpoint);
-                           }));
+    broker().ConnectQp(
+        context_.caller(), *std::move(connect),
+        Answer<core::ConnectQpAnswer>(std::move(kept), reactor,
+                                      [response](const core::ConnectQpAnswer& answer) {
+                                        response->set_already_connected(answer.already_connected);
+                                        *response->mutable_endpoint() = ToProto(answer.endpoint);
+                                      }));
     return reactor;
   }
 
@@ -133,13 +152,16 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
                               v1::QueryQpResponse* response) override {
     absl::StatusOr<core::QpName> name = core::ParseQpName("qp", request->qp());
     if (!name.ok()) return Finish(call, name.status());
+    std::shared_ptr<CallerContext> kept = context_.Keep();
+    if (kept == nullptr) return Finish(call, Ended());
     ServerUnaryReactor* reactor = call->DefaultReactor();
-    broker().QueryQp(context_.caller(), *name,
-                     Answer<core::QueryQpAnswer>(
-                         reactor, [this, response](const core::QueryQpAnswer& answer) {
-                           *response->mutable_qp() = ToProto(answer.qp, generation());
-                           *response->mutable_attributes() = ToProto(answer);
-                         }));
+    broker().QueryQp(
+        context_.caller(), *name,
+        Answer<core::QueryQpAnswer>(std::move(kept), reactor,
+                                    [this, response](const core::QueryQpAnswer& answer) {
+                                      *response->mutable_qp() = ToProto(answer.qp, generation());
+                                      *response->mutable_attributes() = ToProto(answer);
+                                    }));
     return reactor;
   }
 
@@ -157,13 +179,16 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
                                 v1::DestroyQpResponse* response) override {
     absl::StatusOr<core::QpName> name = core::ParseQpName("qp", request->qp());
     if (!name.ok()) return Finish(call, name.status());
+    std::shared_ptr<CallerContext> kept = context_.Keep();
+    if (kept == nullptr) return Finish(call, Ended());
     ServerUnaryReactor* reactor = call->DefaultReactor();
-    broker().DestroyQp(context_.caller(), *name,
-                       Answer<core::DestroyQpAnswer>(
-                           reactor, [response](const core::DestroyQpAnswer& answer) {
-                             response->set_remaining_leases(answer.remaining_leases);
-                             response->set_lingering(answer.lingering);
-                           }));
+    broker().DestroyQp(
+        context_.caller(), *name,
+        Answer<core::DestroyQpAnswer>(std::move(kept), reactor,
+                                      [response](const core::DestroyQpAnswer& answer) {
+                                        response->set_remaining_leases(answer.remaining_leases);
+                                        response->set_lingering(answer.lingering);
+                                      }));
     return reactor;
   }
 
@@ -172,8 +197,7 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
                                   v1::DestroyXrcdResponse* response) override {
     absl::StatusOr<core::XrcdName> name = core::ParseXrcdName("xrcd", request->xrcd());
     if (!name.ok()) return Finish(call, name.status());
-    absl::StatusOr<core::DestroyXrcdAnswer> answer =
-        broker().DestroyXrcd(context_.caller(), *name);
+    absl::StatusOr<core::DestroyXrcdAnswer> answer = broker().DestroyXrcd(context_.caller(), *name);
     if (answer.ok()) {
       response->set_existed(answer->existed);
       for (const core::LeaseView& lease : answer->holders) {
@@ -188,6 +212,8 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
                                     v1::ListDomainQpsResponse* response) override {
     absl::StatusOr<core::XrcdName> name = core::ParseXrcdName("xrcd", request->xrcd());
     if (!name.ok()) return Finish(call, name.status());
+    absl::Status valid = CheckKeyPrefix(*request);
+    if (!valid.ok()) return Finish(call, valid);
     absl::StatusOr<core::PageRequest> page =
         ToPage("domain-qps", request->page_size(), request->page_token());
     if (!page.ok()) return Finish(call, page.status());
@@ -213,14 +239,21 @@ class BrokerServiceImpl final : public v1::BrokerService::CallbackService {
     return reactor;
   }
 
-  // What finishes a call whose answer comes from another thread. It keeps the connection until then.
+  // The connection ended before the call began: nobody reads this.
+  static absl::Status Ended() {
+    return MakeError(v1::REASON_SHUTTING_DOWN, "the connection has ended");
+  }
+
+  // What finishes a call whose answer comes from another thread. It keeps the connection until
+  // then.
   template <class T, class Fill>
-  core::Done<T> Answer(ServerUnaryReactor* reactor, Fill fill) {
-    return [context = context_.shared_from_this(), reactor,
-            fill = std::move(fill)](const absl::StatusOr<T>& answer) {
-      if (answer.ok()) fill(*answer);
-      reactor->Finish(ToGrpcStatus(answer.status()));
-    };
+  core::Done<T> Answer(std::shared_ptr<CallerContext> kept, ServerUnaryReactor* reactor,
+                       Fill fill) {
+    return
+        [kept = std::move(kept), reactor, fill = std::move(fill)](const absl::StatusOr<T>& answer) {
+          if (answer.ok()) fill(*answer);
+          reactor->Finish(ToGrpcStatus(answer.status()));
+        };
   }
 
   using CloseMethod = absl::StatusOr<uint32_t> (core::Broker::*)(const core::Caller&,

@@ -19,8 +19,8 @@
 
 namespace qpbroker::rpc {
 
-// Credentials are those of connect time and never change; the session is set once. An answer that comes
-// later keeps the context, and with it the server that sends it, alive by shared_from_this. Any thread.
+// Credentials are those of connect time and never change; the session is set once. An answer that
+// comes later keeps the context, and with it the server that sends it, alive by Keep. Any thread.
 class CallerContext : public std::enable_shared_from_this<CallerContext> {
  public:
   CallerContext(core::Broker& broker, core::Caller caller)
@@ -32,9 +32,14 @@ class CallerContext : public std::enable_shared_from_this<CallerContext> {
   core::Broker& broker() const { return broker_; }
   const core::Caller& caller() const { return *caller_.load(std::memory_order_acquire); }
 
+  // Null when the connection has ended and its server is being shut down: a call may still come in
+  // then, and must not begin anything.
+  std::shared_ptr<CallerContext> Keep() { return weak_from_this().lock(); }
+
   // Joins the connection with the session of `nonce`.
   absl::StatusOr<core::SessionId> Attach(absl::string_view nonce) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
+    if (ended_) return MakeError(v1::REASON_SESSION_GONE);
     absl::StatusOr<core::SessionId> session = broker_.Attach(caller(), nonce);
     if (session.ok()) {
       attached_.emplace(before_attach_);
@@ -44,11 +49,19 @@ class CallerContext : public std::enable_shared_from_this<CallerContext> {
     return session;
   }
 
+  // The connection ended: no Attach succeeds any more. The session that ends with it.
+  std::optional<core::SessionId> End() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    ended_ = true;
+    return caller().session;
+  }
+
  private:
   core::Broker& broker_;
   const core::Caller before_attach_;
   std::atomic<const core::Caller*> caller_;
-  absl::Mutex mutex_;  // One Attach at a time.
+  absl::Mutex mutex_;  // One Attach at a time, and none after the end.
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<core::Caller> attached_;  // Written before caller_ points to it, and only then.
 };
 

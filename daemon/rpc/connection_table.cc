@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gRPC can neither identify a Unix peer nor let a service know which connection a call came by. So each
-// connection has a server of its own, which never listens: it is given the one connected socket.
+// gRPC can neither identify a Unix peer nor let a service know which connection a call came by. So
+// each connection has a server of its own, which never listens: it is given the one connected
+// socket.
 //
-// gRPC owns that socket; its end is seen on a dup. The dup must leave the epoll set before it is closed:
-// epoll keys on the open description, which gRPC's descriptor keeps alive.
+// gRPC owns that socket; its end is seen on a dup. The dup must leave the epoll set before it is
+// closed: epoll keys on the open description, which gRPC's descriptor keeps alive.
 //
-// Whoever still has to answer a call holds the Connection. When nobody does any more, its server is shut
-// down and freed by the reaper's thread: that waits for the last answers to be sent.
+// Whoever still has to answer a call holds the Connection. When nobody does any more, its server is
+// shut down and freed by the reaper's thread: that waits for the last answers to be sent, and never
+// for a device, since a call that comes after the end is refused before it gets there. What waits
+// for the reaper is still charged to its user, so there is no more of it than the quotas allow.
 #include "daemon/rpc/connection_table.h"
 
 #include <fcntl.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
@@ -22,14 +24,17 @@
 
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "common/peer_credentials.h"
 #include "daemon/rpc/caller_context.h"
+#include "daemon/rpc/reflection_service.h"
 #include "daemon/rpc/services.h"
 #include "daemon/telemetry/log.h"
 
@@ -38,6 +43,26 @@ namespace {
 
 // Requests are small; what is longer is refused by gRPC itself with RESOURCE_EXHAUSTED.
 constexpr int kMaxRequestBytes = 1 << 20;
+// What one client may have under way at the same time; its gRPC library holds the rest back.
+constexpr int kMaxCallsPerConnection = 128;
+// Soft limit of what all connections together buffer: beyond it gRPC reads more slowly.
+constexpr size_t kMaxBufferedBytes = size_t{256} << 20;
+
+constexpr const char* kOwnServices[] = {
+    "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection", "qpbroker.v1.BrokerService",
+    "qpbroker.v1.InspectionService"};
+constexpr const char* kAllServices[] = {
+    "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection", "qpbroker.v1.InspectionService"};
+
+const grpc::ResourceQuota& SharedQuota() {
+  static const grpc::ResourceQuota& quota = [&]() -> const grpc::ResourceQuota& {
+    auto* made = new grpc::ResourceQuota("qpbrokerd");
+    return made->Resize(kMaxBufferedBytes);
+  }();
+  return quota;
+}
 
 }  // namespace
 
@@ -50,8 +75,15 @@ class Connection : public CallerContext {
   bool Serve(UniqueFd socket) {
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
-    if (caller().scope == core::Scope::kOwn) AddService(builder, NewBrokerService(*this));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
+    builder.SetResourceQuota(SharedQuota());
+    const bool own = caller().scope == core::Scope::kOwn;
+    if (own) AddService(builder, NewBrokerService(*this));
     AddService(builder, NewInspectionService(*this));
+    const absl::Span<const char* const> names =
+        own ? absl::MakeConstSpan(kOwnServices) : absl::MakeConstSpan(kAllServices);
+    AddService(builder, NewReflectionService(names));
+    AddService(builder, NewReflectionServiceV1Alpha(names));
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return false;
     grpc::AddInsecureChannelFromFd(server_.get(), socket.release());
@@ -112,9 +144,8 @@ class Reaper {
   // Null when it is time to stop.
   std::unique_ptr<Connection> Next() {
     absl::MutexLock lock(&mutex_);
-    auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return !queue_.empty() || stopping_;
-    };
+    auto ready = [this]()
+                     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !queue_.empty() || stopping_; };
     mutex_.Await(absl::Condition(&ready));
     if (queue_.empty()) return nullptr;
     std::unique_ptr<Connection> connection = std::move(queue_.front());
@@ -129,10 +160,7 @@ class Reaper {
   std::thread thread_;
 };
 
-void InitServices() {
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-}
+void InitServices() { grpc::EnableDefaultHealthCheckService(true); }
 
 ConnectionTable::ConnectionTable(EventLoop& loop, core::Broker& broker,
                                  std::function<void(core::SessionId)> end_session)
@@ -141,7 +169,8 @@ ConnectionTable::ConnectionTable(EventLoop& loop, core::Broker& broker,
       end_session_(std::move(end_session)),
       reaper_(std::make_shared<Reaper>()) {}
 
-ConnectionTable::~ConnectionTable() = default;
+// A connection that is left keeps the reaper, which must not be freed by its own thread.
+ConnectionTable::~ConnectionTable() { Shutdown(absl::InfiniteDuration()); }
 
 void ConnectionTable::Adopt(UniqueFd socket, core::Scope scope) {
   absl::StatusOr<PeerCredentials> peer = ReadPeerCredentials(socket.get());
@@ -177,7 +206,7 @@ void ConnectionTable::End(uint64_t id) {
   Entry entry = std::move(found->second);
   connections_.erase(found);
   loop_.Unwatch(entry.watched.get());
-  if (entry.connection->caller().session) end_session_(*entry.connection->caller().session);
+  if (std::optional<core::SessionId> session = entry.connection->End()) end_session_(*session);
 }
 
 bool ConnectionTable::Shutdown(absl::Duration limit) {

@@ -2,8 +2,8 @@
 #ifndef QPBROKER_DAEMON_RPC_CONNECTION_TABLE_H_
 #define QPBROKER_DAEMON_RPC_CONNECTION_TABLE_H_
 
-// The gRPC connections: each accepted socket gets a gRPC server object of its own, whose services know
-// who connected.
+// The gRPC connections: each accepted socket gets a gRPC server object of its own, whose services
+// know who connected.
 //
 // Adopt, Shutdown and the end of connections happen in the loop's thread.
 
@@ -22,7 +22,7 @@ namespace qpbroker::rpc {
 class Connection;
 class Reaper;
 
-// What grpc can do once for the whole process: reflection and health in every server. Before the first
+// What gRPC can do once for the whole process: health checks in every server. Before the first
 // connection.
 void InitServices();
 
@@ -33,14 +33,16 @@ class ConnectionTable {
                   std::function<void(core::SessionId)> end_session);
   ConnectionTable(const ConnectionTable&) = delete;
   ConnectionTable& operator=(const ConnectionTable&) = delete;
+  // Ends every connection and waits until the last call was answered.
   ~ConnectionTable();
 
-  // A client connected. One that cannot be identified or is over its quota is closed.
+  // A client connected. One that cannot be identified or is over its quota is closed without a
+  // word: answering it would take the server object that the quota denies it. It sees UNAVAILABLE.
   void Adopt(UniqueFd socket, core::Scope scope);
   size_t size() const { return connections_.size(); }
 
-  // Ends every connection and waits, `limit` at the most, until their servers are gone. False: a call
-  // that does not come back keeps one.
+  // Ends every connection and waits, `limit` at the most, until their servers are gone. False: a
+  // call that does not come back keeps one.
   bool Shutdown(absl::Duration limit);
 
  private:

@@ -2,10 +2,11 @@
 #ifndef QPBROKER_DAEMON_RPC_CONVERT_H_
 #define QPBROKER_DAEMON_RPC_CONVERT_H_
 
-// Between the wire format and the core's calls. Everything that a client sends is checked here, field by
-// field: MISSING_FIELD, INVALID_FIELD, UNKNOWN_ENUM with metadata "field". What comes out of it holds
-// to the limits that the .proto files state.
+// Between the wire format and the core's calls. Everything that a client sends is checked here,
+// field by field: MISSING_FIELD, INVALID_FIELD, UNKNOWN_ENUM with metadata "field". What comes out
+// of it holds to the limits that the .proto files state.
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/core/calls.h"
 #include "daemon/core/identity.h"
@@ -22,6 +23,8 @@ absl::StatusOr<core::CreateQpCall> ToCall(const v1::CreateQpRequest& request);
 absl::StatusOr<core::OpenQpCall> ToCall(const v1::OpenQpRequest& request);
 absl::StatusOr<core::ModifyQpCall> ToCall(const v1::ModifyQpRequest& request);
 absl::StatusOr<core::ConnectQpCall> ToCall(const v1::ConnectQpRequest& request);
+absl::Status CheckNonce(const v1::AttachRequest& request);
+absl::Status CheckKeyPrefix(const v1::ListDomainQpsRequest& request);
 
 // ---- Answers.
 

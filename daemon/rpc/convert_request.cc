@@ -9,11 +9,11 @@
 #include "daemon/rpc/field_error.h"
 
 // Returns from the function when `expression` is an error.
-#define QPB_RETURN_IF_ERROR(expression)                              \
-  do {                                                               \
-    if (absl::Status qpb_status = (expression); !qpb_status.ok()) {  \
-      return qpb_status;                                             \
-    }                                                                \
+#define QPB_RETURN_IF_ERROR(expression)                             \
+  do {                                                              \
+    if (absl::Status qpb_status = (expression); !qpb_status.ok()) { \
+      return qpb_status;                                            \
+    }                                                               \
   } while (false)
 
 namespace qpbroker::rpc {
@@ -192,12 +192,12 @@ absl::StatusOr<core::QpChange> ToChange(const v1::QpAttributes& request) {
     to.path_mtu = request.path_mtu();
     mask |= verbs::kQpAttrPathMtu;
   }
-  QPB_RETURN_IF_ERROR(SetAttribute("port", QPB_OPTIONAL(request, port), 1, 255, verbs::kQpAttrPort,
-                                   to.port, mask));
+  QPB_RETURN_IF_ERROR(
+      SetAttribute("port", QPB_OPTIONAL(request, port), 1, 255, verbs::kQpAttrPort, to.port, mask));
   QPB_RETURN_IF_ERROR(SetAttribute("pkey", QPB_OPTIONAL(request, pkey), 1, 0xffff,
                                    verbs::kQpAttrPkeyIndex, change.pkey, mask));
-  QPB_RETURN_IF_ERROR(SetAttribute("dest_qp_num", QPB_OPTIONAL(request, dest_qp_num), 1,
-                                   kMax24Bits, verbs::kQpAttrDestQpn, to.dest_qp_num, mask));
+  QPB_RETURN_IF_ERROR(SetAttribute("dest_qp_num", QPB_OPTIONAL(request, dest_qp_num), 1, kMax24Bits,
+                                   verbs::kQpAttrDestQpn, to.dest_qp_num, mask));
   QPB_RETURN_IF_ERROR(SetAttribute("rq_psn", QPB_OPTIONAL(request, rq_psn), 0, kMax24Bits,
                                    verbs::kQpAttrRqPsn, to.rq_psn, mask));
   QPB_RETURN_IF_ERROR(SetAttribute("sq_psn", QPB_OPTIONAL(request, sq_psn), 0, kMax24Bits,
@@ -225,8 +225,8 @@ absl::StatusOr<core::OpenXrcdCall> ToCall(const v1::OpenXrcdRequest& request,
   QPB_RETURN_IF_ERROR(device.status());
   if (request.name().empty()) return MissingField("name");
   if (!core::IsXrcdName(request.name())) {
-    return InvalidField("name",
-                        "1 to 64 characters of [A-Za-z0-9._-] are allowed, not beginning with a dot");
+    return InvalidField(
+        "name", "1 to 64 characters of [A-Za-z0-9._-] are allowed, not beginning with a dot");
   }
   call.key = {*std::move(device),
               request.has_owner_uid() ? request.owner_uid() : caller.identity.uid, request.name()};
@@ -329,8 +329,7 @@ absl::StatusOr<core::ConnectQpCall> ToCall(const v1::ConnectQpRequest& request) 
     call.psn = request.psn();
   }
   if (request.has_max_dest_rd_atomic()) {
-    QPB_RETURN_IF_ERROR(
-        CheckRange("max_dest_rd_atomic", request.max_dest_rd_atomic(), 0, 255));
+    QPB_RETURN_IF_ERROR(CheckRange("max_dest_rd_atomic", request.max_dest_rd_atomic(), 0, 255));
     call.max_dest_rd_atomic = static_cast<uint8_t>(request.max_dest_rd_atomic());
   }
   if (request.has_min_rnr_timer()) {
@@ -342,6 +341,19 @@ absl::StatusOr<core::ConnectQpCall> ToCall(const v1::ConnectQpRequest& request) 
     call.timeout = static_cast<uint8_t>(request.timeout());
   }
   return call;
+}
+
+absl::Status CheckNonce(const v1::AttachRequest& request) {
+  constexpr size_t kNonceBytes = 16;
+  if (request.nonce().empty()) return MissingField("nonce");
+  if (request.nonce().size() == kNonceBytes) return absl::OkStatus();
+  return InvalidField("nonce",
+                      absl::StrCat("has ", kNonceBytes, " bytes, not ", request.nonce().size()));
+}
+
+absl::Status CheckKeyPrefix(const v1::ListDomainQpsRequest& request) {
+  if (core::IsQpKey(request.key_prefix())) return absl::OkStatus();
+  return InvalidField("key_prefix", "0 to 128 characters of [A-Za-z0-9._:/-] are allowed");
 }
 
 }  // namespace qpbroker::rpc

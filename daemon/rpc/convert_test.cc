@@ -29,7 +29,8 @@ std::string Verdict(const absl::StatusOr<T>& result) {
 }
 
 std::string Connect(const std::string& text) {
-  auto request = Parse<v1::ConnectQpRequest>("qp: '" + std::string(kXrcd) + "/qps/0x800001' " + text);
+  auto request =
+      Parse<v1::ConnectQpRequest>("qp: '" + std::string(kXrcd) + "/qps/0x800001' " + text);
   return Verdict(ToCall(request));
 }
 std::string Modify(const std::string& text) {
@@ -103,9 +104,10 @@ TEST(ConvertTest, ModifyTakesExactlyWhatIsSet) {
   EXPECT_EQ(Modify(""), "MISSING_FIELD attributes");
   EXPECT_EQ(Modify("timeout: 32"), "INVALID_FIELD attributes.timeout");
   EXPECT_EQ(Modify("path_mtu: 100"), "INVALID_FIELD attributes.path_mtu");
-  v1::ModifyQpRequest request = Parse<v1::ModifyQpRequest>(
-      "qp: '" + std::string(kXrcd) +
-      "/qps/0x800001' attributes { state: QP_STATE_INIT port: 1 pkey: 65535 access { } rq_psn: 0 }");
+  v1::ModifyQpRequest request =
+      Parse<v1::ModifyQpRequest>("qp: '" + std::string(kXrcd) +
+                                 "/qps/0x800001' attributes { state: QP_STATE_INIT port: 1 pkey: "
+                                 "65535 access { } rq_psn: 0 }");
   auto call = ToCall(request);
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_EQ(call->change.mask, verbs::kQpAttrState | verbs::kQpAttrPort | verbs::kQpAttrPkeyIndex |

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What deploy/quickstart's parts share: headings with the time, counting of results, Bazel.
 
+cache=${XDG_CACHE_HOME:-$HOME/.cache}
+
 # Says what comes next, and how long it has been.
 heading() { printf '\n== [%4d s] %s\n' "$SECONDS" "$*"; }
 
@@ -26,7 +28,7 @@ count_closing_line() {
   failed=$((failed + $(cut -d' ' -f3 <<<"$line")))
 }
 
-# Runs a stage, keeps its output in a file and reports its seconds.
+# Runs a stage and notes its seconds.
 stage_times=()
 run_stage() {
   local name=$1 begin=$SECONDS
@@ -43,11 +45,22 @@ print_stage_times() {
   printf '%s\n' "${stage_times[@]}"
 }
 
+# Bazel's own display on a terminal; elsewhere a line now and then, so that a long build is seen to live.
+bazel_display() {
+  [ -t 1 ] || printf '%s\n' --color=no --curses=no --show_progress_rate_limit=20
+}
+
 # Bazel with the options that a person may add by QPBROKER_BAZEL_STARTUP and QPBROKER_BAZEL_FLAGS.
+# The disk cache makes a second clone, or a second configuration, quick.
 bazel_run() {
   local command=$1
   shift
-  # shellcheck disable=SC2086 # Both are lists of words.
-  bazel ${QPBROKER_BAZEL_STARTUP:-} "$command" ${QPBROKER_BAZEL_FLAGS:-} \
-    --disk_cache="${XDG_CACHE_HOME:-$HOME/.cache}/qpbroker-bazel" --noshow_progress "$@"
+  # shellcheck disable=SC2046,SC2086 # Lists of words.
+  bazel ${QPBROKER_BAZEL_STARTUP:-} "$command" --disk_cache="$cache/qpbroker-bazel" \
+    $(bazel_display) ${QPBROKER_BAZEL_FLAGS:-} "$@"
+}
+
+bazel_info() {
+  # shellcheck disable=SC2086 # A list of words.
+  bazel ${QPBROKER_BAZEL_STARTUP:-} info "$@" 2>/dev/null
 }

@@ -1,27 +1,44 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages of deploy/packages.txt that are missing.
+# Installs the Debian packages of a list (deploy/packages.txt, deploy/packages-lint.txt) that are missing.
 : "${root:?set by deploy/quickstart}"
 
+# The packages of the lists that are neither installed nor made unnecessary by a command.
 missing_packages() {
-  grep -vE '^(#|$)' "$root/deploy/packages.txt" | while read -r package; do
-    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
-      printf '%s\n' "$package"
+  local package command installed
+  installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')
+  cat "$@" | while read -r package command; do
+    case $package in '' | '#'*) continue ;; esac
+    [ -n "$command" ] && command -v "$command" >/dev/null && continue
+    grep -qxF "$package" <<<"$installed" || printf '%s\n' "$package"
   done
 }
 
+# apt-get's output is long and of no interest, unless it fails.
+run_apt() {
+  local log status
+  log=$(mktemp)
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Dpkg::Use-Pty=0 "$@" 2>&1 |
+    tee "$log" |
+    awk '/^(Unpacking|Setting up)/ && ++steps % 50 == 0 { print "  ... " $0; fflush() }'
+  status=${PIPESTATUS[0]}
+  [ "$status" -eq 0 ] || tail -n 30 "$log" >&2
+  rm -f "$log"
+  return "$status"
+}
+
+# Takes the lists as arguments. A no-op where nothing is missing.
 setup() {
   local missing as_root=()
-  mapfile -t missing < <(missing_packages)
+  command -v dpkg-query >/dev/null || die 'this needs Debian 12 or 13, or what is made of them'
+  mapfile -t missing < <(missing_packages "$@")
   [ "${#missing[@]}" -eq 0 ] && return 0
-  command -v apt-get >/dev/null || die "this needs Debian 12 or 13 (no apt-get); missing: ${missing[*]}"
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || die "run 'apt-get install ${missing[*]}' as root first"
+    command -v sudo >/dev/null ||
+      die "as root, first: apt-get install --no-install-recommends ${missing[*]}"
     as_root=(sudo)
   fi
-  heading "installing ${#missing[@]} Debian packages"
-  "${as_root[@]}" apt-get update -qq || die "apt-get update failed"
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-    die "apt-get install failed"
+  heading "installing ${#missing[@]} Debian packages, and what they need: ${missing[*]}"
+  run_apt update -q || die 'apt-get update failed'
+  run_apt install -y -q --no-install-recommends "${missing[@]}" || die 'apt-get install failed'
 }

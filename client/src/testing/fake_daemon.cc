@@ -18,6 +18,9 @@ namespace qpbroker::client::testing {
 namespace {
 
 constexpr char kGeneration[] = "@5f0c2a9b11d4";
+// So many may have been released unnoticed before a further grant looks, so that a test that goes on
+// asking does not run out of descriptors.
+constexpr size_t kManyLeases = 64;
 
 grpc::Status Error(grpc::StatusCode code, const std::string& reason, const std::string& message) {
   google::rpc::ErrorInfo info;
@@ -101,8 +104,12 @@ void FakeDaemon::PrepareGrant() {
 
 int FakeDaemon::HeldLeases() {
   std::lock_guard lock(mutex_);
-  std::erase_if(leases_, [](const auto& lease) { return !LeaseIsHeld(lease.second); });
+  ForgetReleasedLeases();
   return static_cast<int>(leases_.size());
+}
+
+void FakeDaemon::ForgetReleasedLeases() {
+  std::erase_if(leases_, [](const auto& lease) { return !LeaseIsHeld(lease.second); });
 }
 
 void FakeDaemon::SendEvent(const EventRecord& record) {
@@ -151,11 +158,11 @@ void FakeDaemon::AcceptSessions() {
       greet(session.get());
       continue;
     }
-    // What the hook may close by returning, an honest session keeps until it is attached and ended.
-    SendRaw(session.get(), GreetingBytes(nonce), {});
     ForgetDeadSessions();
     std::lock_guard lock(mutex_);
-    sessions_[nonce] = std::make_shared<UniqueFd>(std::move(session));
+    // Known before the client can present it.
+    auto known = sessions_.insert_or_assign(nonce, std::make_shared<UniqueFd>(std::move(session)));
+    SendRaw(known.first->second->get(), GreetingBytes(nonce), {});
   }
 }
 
@@ -169,6 +176,7 @@ void FakeDaemon::MakeGrant(grpc::ServerContext& context, const std::string& requ
   std::function<void(grpc::ServerContext&)> answer;
   {
     std::lock_guard lock(mutex_);
+    if (leases_.size() > kManyLeases) ForgetReleasedLeases();
     if (!prepared_) made = MakeGrantFds(dir_, text);
     GrantFds& fds = prepared_ ? *prepared_ : made;
     for (v1::FdKind kind : kinds) {

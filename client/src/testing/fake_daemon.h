@@ -46,7 +46,7 @@ class FakeDaemon final : public v1::BrokerService::Service {
 
   const std::string& dir() const { return dir_; }
 
-  // In place of the greeting.
+  // In place of the greeting; the session is closed when it returns.
   void OnGreet(std::function<void(int session)> greet);
   // In place of the delivery.
   void OnDeliver(std::function<void(int session, const Delivery& delivery)> deliver);
@@ -100,6 +100,7 @@ class FakeDaemon final : public v1::BrokerService::Service {
 
  private:
   void AcceptSessions();
+  void ForgetReleasedLeases();  // With mutex_ held.
   // Delivers as the hooks say, and fills in the grant.
   void MakeGrant(grpc::ServerContext& context, const std::string& request_id,
                  const std::string& text, const std::vector<v1::FdKind>& kinds, v1::Grant& grant);
