@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// bind(2) gives a socket's file the mode of the socket's own inode, less the umask. Setting that mode
-// before bind therefore leaves no moment in which the socket is open to more people than it should be;
-// it is bound under a temporary name, given its group, and then renamed to its place.
+// bind(2) gives a socket's file the mode of the socket's own inode, less the umask. Setting that
+// mode before bind therefore leaves no moment in which the socket is open to more people than it
+// should be; it is bound under a temporary name, given its group, and then renamed to its place.
 #include "daemon/runtime/listener.h"
 
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/error_reason.h"
@@ -82,10 +83,10 @@ absl::StatusOr<UniqueFd> LockRuntimeDirectory(const std::string& directory) {
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return Failed("flock", path);
     [[maybe_unused]] ssize_t n = read(lock.get(), text, sizeof(text) - 1);
-    return MakeError(v1::REASON_INVALID_FIELD,
-                     absl::StrCat("another qpbrokerd (pid ",
-                                  absl::StripAsciiWhitespace(absl::string_view(text)),
-                                  ") serves ", directory));
+    return MakeError(
+        v1::REASON_INVALID_FIELD,
+        absl::StrCat("another qpbrokerd (pid ", absl::StripAsciiWhitespace(absl::string_view(text)),
+                     ") serves ", directory));
   }
   const int size = std::snprintf(text, sizeof(text), "%d\n", static_cast<int>(getpid()));
   if (ftruncate(lock.get(), 0) != 0 || write(lock.get(), text, static_cast<size_t>(size)) != size) {
@@ -101,9 +102,11 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(EventLoop& loop,
   if (!socket) return Failed("socket", config.path);
   if (absl::Status status = CheckReplaceable(config.path); !status.ok()) return status;
   const std::string temporary = absl::StrCat(config.path, ".new");
+  absl::Cleanup remove_temporary = [&temporary] { unlink(temporary.c_str()); };
   if (absl::Status status = BindAt(socket.get(), temporary, config); !status.ok()) return status;
   if (listen(socket.get(), kBacklog) != 0) return Failed("listen", config.path);
   if (rename(temporary.c_str(), config.path.c_str()) != 0) return Failed("rename", config.path);
+  std::move(remove_temporary).Cancel();
   std::unique_ptr<Listener> listener(
       new Listener(loop, std::move(socket), config.path, std::move(on_accept)));
   if (absl::Status status = listener->Start(); !status.ok()) return status;
@@ -165,7 +168,7 @@ bool Listener::AcceptOne() {
 // A client that waits for an accept that never comes learns nothing; one whose connection is closed
 // does. Without this the loop would also be woken again at once, for ever.
 void Listener::RejectOne() {
-  telemetry::LogLimited(telemetry::Event::kOutOfDescriptors, 0, path_);
+  telemetry::LogLimited(telemetry::Event::kOutOfDescriptors, path_, "clients are turned away");
   reserve_.reset();
   UniqueFd rejected(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   rejected.reset();

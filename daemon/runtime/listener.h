@@ -18,8 +18,8 @@
 
 namespace qpbroker::runtime {
 
-// Makes `directory` (mode 0755) if it does not exist and locks it. An error names the process that holds
-// it. The lock goes with the descriptor, that is, with the process.
+// Makes `directory` (mode 0755) if it does not exist and locks it. An error names the process that
+// holds it. The lock goes with the descriptor, that is, with the process.
 absl::StatusOr<UniqueFd> LockRuntimeDirectory(const std::string& directory);
 
 // A listening Unix socket. The loop's thread.
@@ -27,9 +27,10 @@ class Listener {
  public:
   using OnAccept = std::function<void(UniqueFd socket)>;
 
-  // `type`: SOCK_STREAM or SOCK_SEQPACKET. The runtime directory must be locked by the caller: a socket
-  // that is found at the path is then a dead daemon's and is replaced. What is not a socket is left
-  // alone, and is an error. The socket has its mode and group before anybody can connect to it.
+  // `type`: SOCK_STREAM or SOCK_SEQPACKET. The runtime directory must be locked by the caller: a
+  // socket that is found at the path is then a dead daemon's and is replaced. What is not a socket
+  // is left alone, and is an error. The socket has its mode and group before anybody can connect to
+  // it.
   static absl::StatusOr<std::unique_ptr<Listener>> Open(EventLoop& loop, const SocketConfig& config,
                                                         int type, OnAccept on_accept);
   // Removes the socket if it is still ours.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Order of start: lock the place, make the broker, subscribe to device changes, look for devices, open
-// the sockets. Order of stop: close the sockets, revoke the leases and give the kernel objects back, end
-// the connections, and only then free the broker, whose destruction checks the books.
+// Order of start: lock the place, make the broker, subscribe to device changes, look for devices,
+// open the sockets. Order of stop: close the sockets, revoke the leases and give the kernel objects
+// back, end the connections, and only then free the broker, whose destruction checks the books.
 #include "daemon/runtime/server.h"
 
 #include <fcntl.h>
@@ -40,6 +40,7 @@ namespace {
 // Together well below any service manager's patience.
 constexpr absl::Duration kReleaseTime = absl::Seconds(3);
 constexpr absl::Duration kConnectionTime = absl::Seconds(2);
+constexpr absl::Duration kCloseTime = absl::Seconds(1);
 
 class SystemEnvironment : public core::Environment {
  public:
@@ -55,8 +56,7 @@ class SystemEnvironment : public core::Environment {
 class LogJournal : public core::Journal {
  public:
   void ReleaseFailed(absl::string_view object, const absl::Status& why) override {
-    telemetry::LogLimited(telemetry::Event::kReleaseFailed, 0,
-                          absl::StrCat(object, ": ", why.message()));
+    telemetry::LogLimited(telemetry::Event::kReleaseFailed, object, why.message());
   }
 };
 
@@ -126,7 +126,10 @@ class Server {
     broker_.Shutdown();
     const bool released = executor_.AwaitIdle(kReleaseTime);
     const bool ended = connections_.Shutdown(kConnectionTime);
-    return released && ended;
+    // Closing a device is a call into it, too.
+    devices_.reset();
+    const bool closed = executor_.AwaitIdle(kCloseTime);
+    return released && ended && closed;
   }
 
   core::Generation generation() const { return broker_.generation(); }
@@ -142,9 +145,8 @@ class Server {
     auto serve = [this](core::Scope scope) {
       return [this, scope](UniqueFd socket) { connections_.Adopt(std::move(socket), scope); };
     };
-    absl::Status status = add(config_.session_socket, SOCK_SEQPACKET, [this](UniqueFd socket) {
-      sessions_.Adopt(std::move(socket));
-    });
+    absl::Status status = add(config_.session_socket, SOCK_SEQPACKET,
+                              [this](UniqueFd socket) { sessions_.Adopt(std::move(socket)); });
     if (status.ok()) status = add(config_.api_socket, SOCK_STREAM, serve(core::Scope::kOwn));
     if (status.ok()) status = add(config_.inspect_socket, SOCK_STREAM, serve(core::Scope::kAll));
     if (status.ok()) status = add(config_.admin_socket, SOCK_STREAM, serve(core::Scope::kAll));
@@ -196,8 +198,7 @@ absl::Status Serve(const Config& config, verbs::Verbs& verbs, DeviceChanges* cha
   telemetry::StartLog(config.log_level);
   rpc::InitServices();
 
-  auto server =
-      std::make_unique<Server>(config, verbs, *std::move(signals), *std::move(files));
+  auto server = std::make_unique<Server>(config, verbs, *std::move(signals), *std::move(files));
   absl::Status started = server->Start(changes);
   if (started.ok()) {
     telemetry::Log(telemetry::Event::kStarted,
@@ -213,7 +214,7 @@ absl::Status Serve(const Config& config, verbs::Verbs& verbs, DeviceChanges* cha
   }
   server.reset();
   if (started.ok()) telemetry::Log(telemetry::Event::kStopped, "every object was given back");
-  telemetry::StopLog();
+  if (!telemetry::StopLog()) _exit(started.ok() ? 0 : 1);
   return started;
 }
 

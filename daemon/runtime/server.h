@@ -18,9 +18,9 @@ class DeviceChanges {
 };
 
 // Serves until SIGTERM or SIGINT and returns, with every object given back. An error: it could not
-// start; the message is for a person. If a call into the device does not come back, the process exits
-// (status 0) after a few seconds: the kernel cleans up behind it.
-// Before any other thread is started: it blocks the signals.
+// start; the message is for a person. If a call into the device does not come back, the process
+// exits (status 0) after a few seconds: the kernel cleans up behind it. Before any other thread is
+// started: it blocks the signals.
 absl::Status Serve(const Config& config, verbs::Verbs& verbs, DeviceChanges* changes);
 
 }  // namespace qpbroker::runtime

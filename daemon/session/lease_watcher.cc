@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The write end of a pipe reports EPOLLERR for as long as no read end is open anywhere. Level-triggered
-// watching is therefore enough, and cannot spin: whoever is told that a holder is gone either ends the
-// lease, which closes the write end and with it the watch, or finds that a read end is open again (the
-// grant was delivered once more), and then the condition is no longer reported. A write end that was
-// made, but not yet published, has a reader: the end that is to be delivered.
+// The write end of a pipe reports EPOLLERR for as long as no read end is open anywhere.
+// Level-triggered watching is therefore enough, and cannot spin: whoever is told that a holder is
+// gone either ends the lease, which closes the write end and with it the watch, or finds that a
+// read end is open again (the grant was delivered once more), and then the condition is no longer
+// reported. A write end that was made, but not yet published, has a reader: the end that is to be
+// delivered.
 //
-// A holder can fill, drain and resize the pipe. Nothing here relies on its capacity: a record that does
-// not fit is counted, and the count goes out as one overflow record as soon as there is room.
+// A holder can fill, drain and resize the pipe. Nothing here relies on its capacity: a record that
+// does not fit is counted, and the count goes out as one overflow record as soon as there is room.
 #include "daemon/session/lease_watcher.h"
 
 #include <fcntl.h>
@@ -52,8 +53,8 @@ class PipeEnd : public core::LeaseEnd {
   }
 
   absl::StatusOr<UniqueFd> ReopenHolderEnd() override {
-    UniqueFd holder_end(open(absl::StrCat("/proc/self/fd/", fd_.get()).c_str(),
-                             O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    UniqueFd holder_end(
+        open(absl::StrCat("/proc/self/fd/", fd_.get()).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!holder_end) return ErrnoError(v1::REASON_DAEMON_LIMIT, errno, "open");
     return holder_end;
   }
@@ -89,7 +90,8 @@ absl::StatusOr<core::NewLease> LeaseWatcher::CreateLease(core::LeaseId id) {
   }
   UniqueFd holder_end(ends[0]);
   UniqueFd our_end(ends[1]);
-  // EPOLLERR needs no asking for. Closing the write end ends the watch: there is no other copy of it.
+  // EPOLLERR needs no asking for. Closing the write end ends the watch: there is no other copy of
+  // it.
   epoll_event event{};
   event.data.u64 = id.value();
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, our_end.get(), &event) != 0) {

@@ -6,8 +6,12 @@
 //
 //   LeaseWatcher watcher(loop, [&](core::LeaseId id) { broker.LeaseHolderGone(id); });
 //
-// CreateLease may be called from any thread; `on_gone` is called in the loop's thread. The watcher must
-// outlive the lease ends that it made, and the loop the watcher.
+// Both ends are non-blocking: the daemon must never wait for a holder, and a holder that reads
+// without an event waiting gets EAGAIN. An end that is opened again for a second delivery is the
+// same.
+//
+// CreateLease may be called from any thread; `on_gone` is called in the loop's thread. The watcher
+// must outlive the lease ends that it made, and the loop the watcher.
 
 #include <functional>
 #include <memory>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client has nothing to say on this socket. What it sends is read without room for ancillary data, so
-// that the kernel itself drops descriptors, and ends the session: a client that could make us hold
-// descriptors could use ours up.
+// A client has nothing to say on this socket. What it sends is read without room for ancillary
+// data, so that the kernel itself drops descriptors, and ends the session: a client that could make
+// us hold descriptors could use ours up.
 #include "daemon/session/session_server.h"
 
 #include <sys/epoll.h>
@@ -89,24 +89,31 @@ SessionServer::~SessionServer() {
 void SessionServer::Adopt(UniqueFd socket) {
   absl::StatusOr<PeerCredentials> peer = ReadPeerCredentials(socket.get());
   if (!peer.ok()) {
-    return telemetry::LogLimited(telemetry::Event::kPeerRefused, 0, peer.status().ToString());
+    return telemetry::LogLimited(telemetry::Event::kPeerRefused, "a client",
+                                 peer.status().message());
   }
   std::string nonce(kNonceBytes, '\0');
-  if (!FillRandom(nonce)) return;
+  if (!FillRandom(nonce)) {
+    return telemetry::LogLimited(telemetry::Event::kPeerRefused, peer->uid, "no randomness");
+  }
   absl::StatusOr<core::SessionId> session = broker_.BeginSession(*peer, nonce);
   if (!session.ok()) {
     return telemetry::LogLimited(telemetry::Event::kPeerRefused, peer->uid,
                                  session.status().message());
   }
   const core::SessionId id = *session;
-  const int fd = socket.get();
-  absl::Status greeted = Greet(socket, id, nonce);
-  if (greeted.ok()) {
-    greeted = loop_.Watch(fd, EPOLLIN | EPOLLRDHUP, [this, id](uint32_t) { OnReadable(id); });
-  }
-  if (!greeted.ok()) return broker_.EndSession(id);
   auto shared = std::make_shared<const UniqueFd>(std::move(socket));
+  // First of all: with the greeting's nonce the client may have a call under way at once.
   delivery_.Add(id, shared);
+  absl::Status greeted = Greet(*shared, id, nonce);
+  if (greeted.ok()) {
+    greeted =
+        loop_.Watch(shared->get(), EPOLLIN | EPOLLRDHUP, [this, id](uint32_t) { OnReadable(id); });
+  }
+  if (!greeted.ok()) {
+    delivery_.Remove(id);
+    return broker_.EndSession(id);
+  }
   sessions_[id] = {peer->uid, std::move(shared)};
   loop_.After(attach_timeout_, [this, id, alive = alive_] {
     if (*alive) EndIfNotAttached(id);

@@ -2,8 +2,8 @@
 #ifndef QPBROKER_DAEMON_SESSION_SESSION_SERVER_H_
 #define QPBROKER_DAEMON_SESSION_SESSION_SERVER_H_
 
-// The clients' sessions: SEQPACKET connections that carry a greeting and then descriptors, all from the
-// daemon to the client.
+// The clients' sessions: SEQPACKET connections that carry a greeting and then descriptors, all from
+// the daemon to the client.
 //
 // Adopt, Shutdown and the end of sessions happen in the loop's thread; Deliver in any.
 
@@ -47,7 +47,8 @@ class SessionServer {
 
   // A client connected: greets it, or closes when it is over its quota.
   void Adopt(UniqueFd socket);
-  // Ends a session from our side, e.g. because its gRPC connection ended. One that is gone is no error.
+  // Ends a session from our side, e.g. because its gRPC connection ended. One that is gone is no
+  // error.
   void End(core::SessionId session);
   size_t size() const { return sessions_.size(); }
 

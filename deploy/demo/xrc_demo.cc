@@ -71,6 +71,43 @@ int Hold(const Options& options) {
   return 0;
 }
 
+// Opens, holds, and says each event of the QP's lease, until its input ends.
+int Watch(const Options& options) {
+  Opened opened = Open(options);
+  qpbroker::Lease& lease = *opened.qp.lease();
+  bool gone = false;
+  lease.OnEvent([&gone](const qpbroker::Event& event) {
+    char text[64];
+    std::snprintf(text, sizeof(text), "%s 0x%06x",
+                  std::string(qpbroker::EventKindName(event.kind)).c_str(), event.qp_num);
+    Say(text);
+    gone = event.kind == qpbroker::Event::Kind::kGone;
+  });
+  Say("HOLDS " + opened.qp.name());
+  while (true) {
+    pollfd waits[] = {{STDIN_FILENO, POLLIN, 0}, {gone ? -1 : lease.fd(), POLLIN, 0}};
+    poll(waits, 2, -1);
+    if (waits[1].revents != 0) Need(lease.ProcessEvents());
+    if (waits[0].revents != 0) return 0;
+  }
+}
+
+// Opens the QP in the kernel too, gives the lease back and keeps the kernel's handle until its input ends:
+// what a member of a domain can always do.
+int Keep(const Options& options) {
+  Opened opened = Open(options);
+  qpbroker::ContextHandle context = Need(qpbroker::OpenDeviceContext(options.device));
+  qpbroker::QpHandle handle =
+      Need(qpbroker::OpenQpHandle(context.get(), opened.domain, opened.qp.number()));
+  Need(opened.qp.Close());
+  Need(opened.domain.Close());
+  Say("KEEPS " + opened.qp.name());
+  std::string line;
+  while (std::getline(std::cin, line)) {
+  }
+  return 0;
+}
+
 int Receive(const Options& options) {
   Opened opened = Open(options);
   qpbroker::ContextHandle context = Need(qpbroker::OpenDeviceContext(options.device));
@@ -134,11 +171,15 @@ int main(int argc, char** argv) {
   app.add_flag("--create", options.create, "Create domain and QP");
   app.require_subcommand(1);
   CLI::App* hold = app.add_subcommand("hold", "Open and hold");
+  CLI::App* watch = app.add_subcommand("watch", "Open, hold and tell events");
+  CLI::App* keep = app.add_subcommand("keep", "Keep the kernel's handle without a lease");
   CLI::App* receive = app.add_subcommand("receive", "Open, attach an XRC SRQ and receive");
   CLI::App* send = app.add_subcommand("send", "Open, connect and send");
   app.add_subcommand("whoami", "Ask who the caller is");
   CLI11_PARSE(app, argc, argv);
   if (*hold) return Hold(options);
+  if (*watch) return Watch(options);
+  if (*keep) return Keep(options);
   if (*receive) return Receive(options);
   if (*send) return Send(options);
   return WhoAmI(options);

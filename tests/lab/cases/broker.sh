@@ -1,0 +1,47 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# What the cases of the broker share, on top of lib.sh.
+# shellcheck source=tests/lab/cases/lib.sh
+. "$LAB_CASES/lib.sh"
+
+bin=/usr/lib/qpbroker
+run=$LAB_WORK/run
+
+# Starts the daemon and waits until it serves; its log is daemon.log.
+start_daemon() {
+  "$bin/qpbrokerd" --runtime-dir "$run" 2>>daemon.log &
+  daemon=$!
+  wait_for 20 test -S "$run/admin.sock"
+}
+has_device() { grep -q 'device.added: vhca0' daemon.log; }
+
+# What InspectionService shows to the administrator.
+books() { "$bin/inspect" "$run/admin.sock"; }
+books_are_empty() { books >books.out && [ ! -s books.out ]; }
+count_is() { books | grep -q "^qp .* leases $1\$"; }
+
+# demo_client NAME USER ARGUMENT...: a client of the demo in the background, its output in NAME.out.
+# Its input stays open until the case ends or closes ${input[NAME]}.
+# shellcheck disable=SC2034 # The cases use both.
+declare -A input client
+demo_client() {
+  local name=$1 user=$2 fd
+  shift 2
+  mkfifo "$name.in"
+  as_user "$user" "$bin/xrc_demo" --runtime-dir "$run" --device vhca0 "$@" \
+    <"$name.in" >"$name.out" 2>"$name.err" &
+  client[$name]=$!
+  exec {fd}>"$name.in"
+  input[$name]=$fd
+}
+close_input() {
+  local fd=${input[$1]}
+  exec {fd}>&-
+}
+says() { grep -qF -- "$2" "$1.out"; }
+
+stop_daemon() {
+  kill -TERM "$daemon"
+  wait "$daemon" || fail "the daemon ended with status $?: $(cat daemon.log)"
+  grep -q 'daemon.stopped' daemon.log || fail "the daemon did not give everything back"
+}
