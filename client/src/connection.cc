@@ -13,10 +13,16 @@
 namespace qpbroker::client {
 namespace {
 
-// Keeps `transport` for ever, but reachable, so that it is no leak: its destructor must not run.
-void KeepForEver(std::unique_ptr<Transport> transport) {
-  static auto* kept = new std::vector<std::unique_ptr<Transport>>;
-  kept->push_back(std::move(transport));
+// What a forked child inherited and must not destroy, since the threads that were using it are not
+// there to leave it whole. Kept reachable, so that it is no leak.
+struct Inherited {
+  std::unique_ptr<SessionChannel> session;
+  std::unique_ptr<Transport> transport;
+};
+
+void KeepForEver(Inherited inherited) {
+  static auto* kept = new std::vector<Inherited>;
+  kept->push_back(std::move(inherited));
 }
 
 }  // namespace
@@ -48,8 +54,9 @@ Connection::Connection(std::unique_ptr<SessionChannel> session, std::unique_ptr<
 
 Connection::~Connection() {
   if (!guard_.InChild()) return;
+  session_->AbandonInChild();
   transport_->AbandonInChild();
-  KeepForEver(std::move(transport_));
+  KeepForEver({std::move(session_), std::move(transport_)});
 }
 
 absl::Status Connection::Call(absl::string_view method, const google::protobuf::MessageLite& request,

@@ -11,7 +11,10 @@
 // There is no thread behind it. Whoever waits reads for all; the others wait for that one. What nobody
 // expects is closed, and with it the reference that it stood for.
 //
-// Threads: any number. In a forked child nothing but the destructor may be called.
+// Threads: any number. In a forked child nothing but AbandonInChild may be called, the destructor
+// neither: other threads may have been in the middle of a change when the process forked.
+
+#include <unistd.h>
 
 #include <cstdint>
 #include <map>
@@ -67,6 +70,9 @@ class SessionChannel {
   // Registers a call. Errors: SESSION_GONE; REQUEST_IN_PROGRESS if this process has a call with this
   // request_id already.
   absl::StatusOr<Expectation> Expect(const std::string& request_id);
+
+  // In a forked child: closes this process's copy of the socket and leaves all else as it is.
+  void AbandonInChild() { ::close(socket_.get()); }
 
   // Closes what nobody waits for. Never blocks. SESSION_GONE once the session has ended.
   absl::Status Drain();

@@ -10,10 +10,13 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "common/error_reason.h"
 #include "qpbroker/config/v1/config.pb.h"
 
@@ -36,18 +39,52 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string text;
 };
 
-absl::StatusOr<proto::Config> Parse(const std::string& path) {
+using google::protobuf::TextFormat;
+
+// `places` gets where everything stands.
+absl::StatusOr<proto::Config> Parse(const std::string& path, TextFormat::ParseInfoTree& places) {
   proto::Config config;
   if (path.empty()) return config;
+  errno = 0;
   std::ifstream file(path);
   std::stringstream text;
-  text << file.rdbuf();
-  if (!file) return ErrnoError(v1::REASON_INVALID_FIELD, errno, absl::StrCat("read ", path));
+  // A directory can be opened; only reading it fails, and that shows in `text`.
+  if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (!file.is_open() || file.bad() || text.fail()) {
+    return ErrnoError(v1::REASON_INVALID_FIELD, errno, absl::StrCat("read ", path));
+  }
   FirstError error;
-  google::protobuf::TextFormat::Parser parser;
+  TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
+  parser.WriteLocationsTo(&places);
   if (!parser.ParseFromString(text.str(), &config)) return Invalid(path, error.text);
   return config;
+}
+
+// The line of `key`, e.g. "api_socket.mode", from 1; 0 if it is not in the file.
+int LineOf(absl::string_view key, const TextFormat::ParseInfoTree& places) {
+  constexpr int kNotRepeated = -1;
+  const google::protobuf::Descriptor* message = proto::Config::descriptor();
+  const TextFormat::ParseInfoTree* tree = &places;
+  int line = 0;
+  for (absl::string_view part : absl::StrSplit(key, '.')) {
+    const auto* field = message == nullptr ? nullptr : message->FindFieldByName(std::string(part));
+    if (field == nullptr || tree == nullptr) return 0;
+    line = tree->GetLocation(field, kNotRepeated).line + 1;
+    message = field->message_type();
+    tree = tree->GetTreeForNested(field, kNotRepeated);
+  }
+  return line;
+}
+
+// Adds the line to a complaint about a key.
+absl::Status WithLine(const absl::Status& status, const TextFormat::ParseInfoTree& places) {
+  std::optional<google::rpc::ErrorInfo> info = ErrorInfoOf(status);
+  const std::string key = info ? (*info->mutable_metadata())["field"] : "";
+  const int line = LineOf(key, places);
+  if (line == 0) return status;
+  return MakeError(v1::REASON_INVALID_FIELD, absl::StrCat("line ", line, ": ", status.message()),
+                   {{"field", key}});
 }
 
 absl::StatusOr<gid_t> FindGroup(absl::string_view key, const std::string& name) {
@@ -58,8 +95,8 @@ absl::StatusOr<gid_t> FindGroup(absl::string_view key, const std::string& name) 
   return Invalid(key, absl::StrCat("there is no group \"", name, "\""));
 }
 
-// The group that a socket has unless the configuration names one. Where the packages have not made it,
-// only root gets in; a daemon that a user runs for themselves keeps its own group.
+// The group that a socket has unless the configuration names one. Where the packages have not made
+// it, only root gets in; a daemon that a user runs for themselves keeps its own group.
 gid_t DefaultGroup(const char* name) {
   if (geteuid() != 0) return getegid();
   const group* found = name == nullptr ? nullptr : getgrnam(name);
@@ -105,8 +142,7 @@ telemetry::Level ToLevel(proto::LogLevel level) {
   }
 }
 
-absl::Status SetDirectories(const proto::Config& from, const std::string& runtime_dir,
-                            Config& to) {
+absl::Status SetDirectories(const proto::Config& from, const std::string& runtime_dir, Config& to) {
   to.runtime_dir = runtime_dir.empty() ? from.runtime_dir() : runtime_dir;
   to.state_dir = runtime_dir.empty() || from.has_state_dir()
                      ? from.state_dir()
@@ -123,8 +159,8 @@ absl::Status SetDirectories(const proto::Config& from, const std::string& runtim
 
 absl::Status SetSockets(const proto::Config& from, Config& to) {
   const std::string& dir = to.runtime_dir;
-  absl::Status status = Resolve(from.session_socket(), {"session", 0666, nullptr}, dir,
-                                to.session_socket);
+  absl::Status status =
+      Resolve(from.session_socket(), {"session", 0666, nullptr}, dir, to.session_socket);
   if (status.ok()) status = Resolve(from.api_socket(), {"api", 0666, nullptr}, dir, to.api_socket);
   if (status.ok()) {
     status = Resolve(from.inspect_socket(), {"inspect", 0660, "qpbroker-inspect"}, dir,
@@ -139,8 +175,8 @@ absl::Status SetSockets(const proto::Config& from, Config& to) {
 absl::Status SetNumbers(const proto::Config& from, Config& to) {
   absl::Status status = CheckRange("verbs_threads", from.verbs_threads(), 1, 64);
   if (status.ok()) {
-    status = CheckRange("lingering_probe_interval_ms", from.lingering_probe_interval_ms(), 10,
-                        3600000);
+    status =
+        CheckRange("lingering_probe_interval_ms", from.lingering_probe_interval_ms(), 10, 3600000);
   }
   if (status.ok()) {
     status = CheckRange("attach_timeout_ms", from.attach_timeout_ms(), 100, 600000);
@@ -158,13 +194,14 @@ absl::Status SetNumbers(const proto::Config& from, Config& to) {
 }  // namespace
 
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::string& runtime_dir) {
-  absl::StatusOr<proto::Config> parsed = Parse(path);
+  TextFormat::ParseInfoTree places;
+  absl::StatusOr<proto::Config> parsed = Parse(path, places);
   if (!parsed.ok()) return parsed.status();
   Config config;
   absl::Status status = SetDirectories(*parsed, runtime_dir, config);
   if (status.ok()) status = SetSockets(*parsed, config);
   if (status.ok()) status = SetNumbers(*parsed, config);
-  if (!status.ok()) return status;
+  if (!status.ok()) return WithLine(status, places);
   return config;
 }
 

@@ -35,9 +35,9 @@ struct Config {
   telemetry::Level log_level = telemetry::Level::kInfo;
 };
 
-// Reads the file at `path`; an empty path means an empty file. A `runtime_dir` that is not empty takes
-// the place of the file's, and moves a state_dir that the file does not name along. INVALID_FIELD with
-// the line or the key that is wrong.
+// Reads the file at `path`; an empty path means an empty file. A `runtime_dir` that is not empty
+// takes the place of the file's, and moves a state_dir that the file does not name along.
+// INVALID_FIELD with the line or the key that is wrong.
 absl::StatusOr<Config> LoadConfig(const std::string& path, const std::string& runtime_dir);
 
 }  // namespace qpbroker::runtime

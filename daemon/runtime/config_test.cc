@@ -54,7 +54,14 @@ TEST(ConfigTest, MistakesAreToldWithTheirPlace) {
   EXPECT_NE(Complaint("admin_socket { group: 'no-such-group' }").find("no-such-group"),
             std::string::npos);
   EXPECT_NE(Complaint("log_level: LOUD").find("line 1"), std::string::npos);
-  EXPECT_FALSE(LoadConfig("/nonexistent/qpbroker.conf", "").ok());
+  EXPECT_EQ(Complaint("# a comment\nquotas { leases: 1 }\nverbs_threads: 65").find("line 3: "), 0u);
+  EXPECT_EQ(Complaint("api_socket {\n  mode: 4096\n}").find("line 2: "), 0u);
+}
+
+TEST(ConfigTest, FilesThatCannotBeReadAreErrors) {
+  EXPECT_NE(LoadConfig("/nonexistent/qpbroker.conf", "").status().message().find("No such file"),
+            absl::string_view::npos);
+  EXPECT_NE(LoadConfig("/proc", "").status().message().find("directory"), absl::string_view::npos);
 }
 
 TEST(ConfigTest, GroupsMayBeNamesOrNumbers) {
@@ -62,7 +69,8 @@ TEST(ConfigTest, GroupsMayBeNamesOrNumbers) {
   EXPECT_EQ(Load("admin_socket { group: 'root' }")->admin_socket.group, 0u);
 }
 
-// The sample file documents every key with its default: with all comments taken off it changes nothing.
+// The sample file documents every key with its default: with all comments taken off it changes
+// nothing.
 TEST(ConfigTest, SampleFileStatesTheDefaults) {
   std::ifstream sample("deploy/config/qpbroker.conf");
   ASSERT_TRUE(sample.is_open());

@@ -2,15 +2,17 @@
 #ifndef QPBROKER_DAEMON_RUNTIME_DEVICE_MANAGER_H_
 #define QPBROKER_DAEMON_RUNTIME_DEVICE_MANAGER_H_
 
-// Keeps the broker's devices those of the machine: finds, opens and forgets them, and reads their events.
-// The loop's thread.
+// Keeps the broker's devices those of the machine: finds, opens and forgets them, and reads their
+// events. The loop's thread.
 
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/event_loop.h"
 #include "daemon/core/broker.h"
 #include "daemon/core/ports.h"
@@ -22,14 +24,14 @@ class DeviceManager {
  public:
   // Opening runs on `executor`, since it may take seconds.
   DeviceManager(EventLoop& loop, verbs::Verbs& verbs, core::Broker& broker,
-                core::Executor& executor);
+                core::Executor& executor, absl::Duration retry_interval = absl::Seconds(5));
   DeviceManager(const DeviceManager&) = delete;
   DeviceManager& operator=(const DeviceManager&) = delete;
   // Forgets all devices; the executor must have run dry or be about to.
   ~DeviceManager();
 
-  // Compares the list of devices with what is known. To be called at the start, after the watcher of
-  // changes was subscribed (else what comes in between is lost), and for each change.
+  // Compares the list of devices with what is known. To be called at the start, after the watcher
+  // of changes was subscribed (else what comes in between is lost), and for each change.
   void Scan();
 
  private:
@@ -37,15 +39,17 @@ class DeviceManager {
   void OnOpened(const std::string& name, absl::StatusOr<std::unique_ptr<verbs::Device>> opened);
   void OnEvents(const std::string& name);
   void Remove(const std::string& name);
+  void Failed(absl::string_view name, const absl::Status& why);
+  void ScanLater();
 
   EventLoop& loop_;
   verbs::Verbs& verbs_;
   core::Broker& broker_;
   core::Executor& executor_;
+  const absl::Duration retry_interval_;
   absl::btree_map<std::string, std::shared_ptr<verbs::Device>> devices_;
   absl::btree_set<std::string> opening_;
-  // Listed, and not to be tried again until they were away: broken, or not openable.
-  absl::btree_set<std::string> failed_;
+  bool scan_pending_ = false;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A strand is in the pool's queue of runnable strands while it has tasks and none of them runs. Threads
-// are started when a task finds none idle, up to the limit, and then stay.
+// A strand is in the pool's queue of runnable strands while it has tasks and none of them runs.
+// Threads are started when a task finds none idle, up to the limit, and then stay.
 #include "daemon/runtime/strand_executor.h"
 
 #include <utility>
@@ -55,7 +55,8 @@ class StrandExecutor::Pool {
       core::Task task = std::move(strands_[strand].front());
       mutex_.Unlock();
       std::move(task)();
-      task = nullptr;  // What it kept is dropped outside the lock, and before the next of its strand.
+      task =
+          nullptr;  // What it kept is dropped outside the lock, and before the next of its strand.
       mutex_.Lock();
       // The front stays until now: it marks the strand as running.
       std::deque<core::Task>& tasks = strands_[strand];

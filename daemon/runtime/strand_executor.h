@@ -2,8 +2,8 @@
 #ifndef QPBROKER_DAEMON_RUNTIME_STRAND_EXECUTOR_H_
 #define QPBROKER_DAEMON_RUNTIME_STRAND_EXECUTOR_H_
 
-// Runs verbs calls: a bounded pool of threads for each device, so that one slow device delays no other,
-// and in it one task after another for each strand, so that one slow object delays no other.
+// Runs verbs calls: a bounded pool of threads for each device, so that one slow device delays no
+// other, and in it one task after another for each strand, so that one slow object delays no other.
 
 #include <deque>
 #include <memory>

@@ -27,7 +27,7 @@ END_OF_RULES
 
 bazel_query() {
   # shellcheck disable=SC2086 # A list of words.
-  bazel ${QPBROKER_BAZEL_STARTUP:-} query --noshow_progress --color=no "$1" 2>"$query_errors"
+  bazel ${QPBROKER_BAZEL_STARTUP:-} query --noshow_progress --color=no "$1" 2>"${query_errors:-/dev/null}"
 }
 
 check_dependencies() {

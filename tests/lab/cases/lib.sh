@@ -23,17 +23,21 @@ skip() {
 
 # as_user NAME COMMAND...: exec'ed with that user's ids and groups and no capability, as
 # after a login; never a mere fork of root, which would keep what root had opened.
-as_user() {
-  local name=$1
+as_user() { (exec_as "$@"); }
+
+# exec_as NAME COMMAND...: the same in place of the calling shell, for the background:
+# after `exec_as alice cat &`, $! is cat itself; after `as_user alice cat &` it is a shell
+# that waits for cat, and killing it leaves cat alive.
+exec_as() {
+  local name=$1 home
   shift
-  local home
-  home=$(getent_home "$name")
-  env -i PATH="$PATH" HOME="$home" USER="$name" LAB_CASES="$LAB_CASES" LAB_WORK="$LAB_WORK" \
+  home=$(home_of "$name")
+  exec env -i PATH="$PATH" HOME="$home" USER="$name" LAB_CASES="$LAB_CASES" LAB_WORK="$LAB_WORK" \
     setpriv --reuid="$name" --regid="$(id -g "$name")" --init-groups \
     --inh-caps=-all --bounding-set=-all --no-new-privs -- "$@"
 }
 
-getent_home() { awk -F: -v name="$1" '$1 == name { print $6 }' /etc/passwd; }
+home_of() { awk -F: -v name="$1" '$1 == name { print $6 }' /etc/passwd; }
 
 # wait_for SECONDS COMMAND...: until the command succeeds; fails after the seconds.
 wait_for() {
@@ -76,11 +80,11 @@ require_vhca() { [ -d /sys/class/infiniband/vhca0 ] || fail 'there is no device 
 pingpong() {
   local first=$1 second=$2
   shift 2
-  as_user "$first" "$@" >server.out 2>&1 &
+  exec_as "$first" "$@" >server.out 2>&1 &
   local server=$!
   if wait_for 10 listening 18515 && as_user "$second" "$@" localhost >client.out 2>&1 &&
     wait "$server"; then
-    grep -h 'iters in' client.out
+    tail -n 1 client.out
     return
   fi
   cat server.out client.out

@@ -61,7 +61,8 @@ class Machine:
         ports = ["-chardev", f"file,id=log,path={log}", "-serial", "chardev:log"]
         ports += ["-chardev", "stdio,id=agent,signal=off", "-serial", "chardev:agent"]
         self._qemu = subprocess.Popen(
-            [*command, *ports],
+            # However the runner ends, the machine does not outlive it.
+            [tools.find("setpriv"), "--pdeathsig", "KILL", *command, *ports],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -6,6 +6,7 @@
 #include <linux/mlx4/cq.h>
 #include <linux/mlx4/device.h>
 #include <rdma/mlx4-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
 #include "vhca.h"
 

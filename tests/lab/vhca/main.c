@@ -10,7 +10,7 @@ static unsigned int devices = 1;
 module_param(devices, uint, 0444);
 MODULE_PARM_DESC(devices, "number of devices, 1 to 16");
 
-static unsigned int ports = 1;
+static unsigned int ports = 2;
 module_param(ports, uint, 0444);
 MODULE_PARM_DESC(ports, "ports per device, 1 or 2");
 

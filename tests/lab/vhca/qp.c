@@ -8,6 +8,7 @@
  */
 #include <linux/mlx4/qp.h>
 #include <rdma/mlx4-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
 #include "vhca.h"
 

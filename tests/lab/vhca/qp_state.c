@@ -43,6 +43,7 @@ static void vhca_qp_reset(struct vhca_qp *qp)
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->attr.cap = cap;
 	qp->attr.qp_state = IB_QPS_RESET;
+	qp->sq_live = false;
 	qp->sq.head = 0;
 	qp->rq.head = 0;
 	qp->sq_psn = 0;
@@ -128,6 +129,7 @@ int vhca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		break;
 	default:
 		qp->attr.qp_state = attr->qp_state;
+		qp->sq_live = true;
 		/* Sends may have been posted while the QP could not send. */
 		vhca_engine_kick(qp);
 	}

@@ -242,13 +242,18 @@ static enum vhca_step vhca_send_one(struct vhca_qp *qp)
 	}
 }
 
-/* What was posted before, and what is posted after, the QP failed. */
+/*
+ * What was posted before, and what is posted after, the QP failed.  A QP that
+ * failed in RESET has a queue of zeros, which would read as one full of work.
+ */
 static void vhca_flush_send(struct vhca_qp *qp)
 {
 	struct mlx4_wqe_ctrl_seg *ctrl;
 	u32 owner_opcode;
 	u32 i;
 
+	if (!qp->sq_live)
+		return;
 	for (i = 0; i < qp->sq.wqe_cnt; i++) {
 		if (!vhca_sq_peek(qp, &ctrl, &owner_opcode))
 			return;

@@ -30,6 +30,7 @@ struct vhca_sink {
 static struct {
 	u8		wqe[VHCA_MAX_RECV_DESC] __aligned(64);
 	struct vhca_sgl	target;
+	struct vhca_sgl	result;
 } work;
 
 static u16 vhca_qp_lid(const struct vhca_qp *qp)
@@ -251,7 +252,6 @@ static u64 vhca_atomic(u64 *word, const struct vhca_req *req)
 static void vhca_do_atomic(struct vhca_sink *sink, struct vhca_req *req,
 			   struct vhca_answer *answer)
 {
-	struct vhca_sgl result;
 	u32 len = sizeof(u64);
 	u64 old;
 
@@ -267,9 +267,9 @@ static void vhca_do_atomic(struct vhca_sink *sink, struct vhca_req *req,
 			  req);
 	vhca_sgl_put(&work.target);
 
-	vhca_sgl_init(&result);
-	vhca_sgl_add_inline(&result, &old, sizeof(old));
-	vhca_sgl_copy(&req->local, &result, sizeof(old));
+	vhca_sgl_init(&work.result);
+	vhca_sgl_add_inline(&work.result, &old, sizeof(old));
+	vhca_sgl_copy(&req->local, &work.result, sizeof(old));
 	answer->verdict = VHCA_ACK;
 }
 
@@ -365,15 +365,15 @@ void vhca_respond(struct vhca_qp *requester, struct vhca_req *req,
 /* A QP in error gives its receives back; those of an SRQ are not its own. */
 void vhca_flush_recv(struct vhca_qp *qp)
 {
+	static const struct vhca_req nothing;
 	struct vhca_sink sink = { .qp = qp, .cq = qp->recv_cq };
-	struct vhca_req req = {};
 	u16 index;
 	u32 i;
 
 	for (i = 0; i < qp->rq.wqe_cnt; i++) {
 		if (!vhca_rq_pop(qp, work.wqe, &index))
 			return;
-		vhca_complete_recv(&sink, &req, 0, index,
+		vhca_complete_recv(&sink, &nothing, 0, index,
 				   MLX4_CQE_SYNDROME_WR_FLUSH_ERR);
 	}
 }

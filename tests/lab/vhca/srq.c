@@ -6,9 +6,12 @@
  * list's head; the hardware follows the same links.  The doorbell record
  * counts what was posted.
  */
+/* mlx4/srq.h relies on what mlx4/device.h declares. */
+#include <linux/mlx4/device.h>
 #include <linux/mlx4/srq.h>
 #include <linux/mlx4/qp.h>
 #include <rdma/mlx4-abi.h>
+#include <rdma/uverbs_ioctl.h>
 
 #include "vhca.h"
 

@@ -213,6 +213,8 @@ struct vhca_qp {
 	struct vhca_wq		sq;
 	struct vhca_wq		rq;
 	enum ib_sig_type	sig_type;
+	/* User space sets the owner bits up when it moves RESET to INIT. */
+	bool			sq_live;
 
 	struct mutex		lock;
 	struct ib_qp_attr	attr;
