@@ -35,14 +35,16 @@ int main(int argc, char** argv) {
   qpbroker::Result<qpbroker::Qp> qp = client->CreateQp(domain->name(), {.key = "rank-0"});
   if (!qp.ok()) return Fail(qp.error());
 
-  std::printf("domain   %s (%s)\n", domain->name().c_str(), domain->created() ? "created" : "opened");
+  std::printf("domain   %s (%s)\n", domain->name().c_str(),
+              domain->created() ? "created" : "opened");
   std::printf("qp       %s (%s)\n", qp->name().c_str(), qp->created() ? "created" : "opened");
   if (const auto& endpoint = qp->endpoint()) {
     std::printf("endpoint qp_num=0x%06x port=%u lid=%u mtu=%u psn=0x%06x\n", endpoint->qp_num,
                 endpoint->port, endpoint->lid, endpoint->mtu, endpoint->psn);
   }
 
-  // Leaving main would do: the leases are given back when their descriptors close. Close also answers.
+  // Leaving main would do: the leases are given back when their descriptors close. Close also
+  // answers.
   qpbroker::Result<uint32_t> left = qp->Close();
   if (!left.ok()) return Fail(left.error());
   std::printf("closed   %u lease(s) of others left\n", *left);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each call: options to request, the call, answer to result. What is subtle is in connection.h (who may
-// call) and session_channel.h (where the descriptors come from).
+// Each call: options to request, the call, answer to result. What is subtle is in connection.h (who
+// may call) and session_channel.h (where the descriptors come from).
 #include "qpbroker/client.h"
 
 #include <algorithm>
@@ -38,7 +38,8 @@ struct Text {
   std::string_view value;
 };
 
-// Every string of the API is ASCII, and one that is not UTF-8 would not even parse at the other end.
+// Every string of the API is ASCII, and one that is not UTF-8 would not even parse at the other
+// end.
 absl::Status CheckAscii(std::initializer_list<Text> texts) {
   for (const Text& text : texts) {
     if (std::all_of(text.value.begin(), text.value.end(),
@@ -86,8 +87,8 @@ std::optional<Lease> QpLease(const std::shared_ptr<Connection>& connection, cons
 
 Result<Qp> OpenQpBy(const std::shared_ptr<Connection>& connection, v1::OpenQpRequest request,
                     std::string_view xrcd, const OpenQpOptions& options, const CallOptions& call) {
-  absl::Status status = CheckAscii(
-      {{"xrcd", xrcd}, {"key", request.key()}, {"request_id", options.request_id}});
+  absl::Status status =
+      CheckAscii({{"xrcd", xrcd}, {"key", request.key()}, {"request_id", options.request_id}});
   if (!status.ok()) return ToError(status);
   request.set_xrcd(std::string(xrcd));
   request.set_request_id(RequestIdOr(options.request_id));
@@ -115,8 +116,8 @@ Result<Client> Client::Connect(const ConnectOptions& options) {
 
 Result<Identity> Client::WhoAmI(const CallOptions& call) {
   v1::WhoAmIResponse response;
-  absl::Status status = connection_->Call("WhoAmI", v1::WhoAmIRequest(), &response,
-                                          DeadlineAfter(call.timeout));
+  absl::Status status =
+      connection_->Call("WhoAmI", v1::WhoAmIRequest(), &response, DeadlineAfter(call.timeout));
   if (!status.ok()) return ToError(status);
   return FromProto(response);
 }
@@ -137,9 +138,8 @@ Result<std::vector<Device>> Client::ListDevices(const CallOptions& call) {
 }
 
 Result<Xrcd> Client::OpenXrcd(const OpenXrcdOptions& options, const CallOptions& call) {
-  absl::Status status = CheckAscii({{"device", options.device},
-                                    {"name", options.name},
-                                    {"request_id", options.request_id}});
+  absl::Status status = CheckAscii(
+      {{"device", options.device}, {"name", options.name}, {"request_id", options.request_id}});
   if (!status.ok()) return ToError(status);
   v1::OpenXrcdRequest request;
   ToProto(options, request);
@@ -150,8 +150,7 @@ Result<Xrcd> Client::OpenXrcd(const OpenXrcdOptions& options, const CallOptions&
                               DeadlineAfter(call.timeout));
   if (!fds.ok()) return ToError(fds.status());
   if (fds->empty()) return NoGrant();
-  Lease lease =
-      MakeLease(connection_, LeaseTarget::kXrcd, response.grant(), std::move((*fds)[0]));
+  Lease lease = MakeLease(connection_, LeaseTarget::kXrcd, response.grant(), std::move((*fds)[0]));
   return Xrcd(std::make_unique<client::GrantedXrcd>(client::GrantedXrcd{
       std::move(lease), std::move((*fds)[1]), FromProto(response.xrcd()), response.created()}));
 }
@@ -250,7 +249,8 @@ Result<DestroyedXrcd> Client::DestroyXrcd(std::string_view xrcd, const CallOptio
   return destroyed;
 }
 
-Result<std::vector<QpInfo>> Client::ListDomainQps(std::string_view xrcd, std::string_view key_prefix,
+Result<std::vector<QpInfo>> Client::ListDomainQps(std::string_view xrcd,
+                                                  std::string_view key_prefix,
                                                   const CallOptions& call) {
   absl::Status status = CheckAscii({{"xrcd", xrcd}, {"key_prefix", key_prefix}});
   if (!status.ok()) return ToError(status);

@@ -30,7 +30,6 @@
 namespace qpbroker {
 namespace {
 
-using client::testing::NothingIsOpenBeyond;
 using client::testing::ContentOf;
 using client::testing::Eventually;
 using client::testing::FakeDaemon;
@@ -39,6 +38,7 @@ using client::testing::FileLimit;
 using client::testing::GreetingBytes;
 using client::testing::ListenUnix;
 using client::testing::MakeTempDir;
+using client::testing::NothingIsOpenBeyond;
 using client::testing::SendRaw;
 using std::chrono::milliseconds;
 

@@ -49,7 +49,8 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(const std::string& 
   return connection;
 }
 
-Connection::Connection(std::unique_ptr<SessionChannel> session, std::unique_ptr<Transport> transport)
+Connection::Connection(std::unique_ptr<SessionChannel> session,
+                       std::unique_ptr<Transport> transport)
     : session_(std::move(session)), transport_(std::move(transport)) {}
 
 Connection::~Connection() {
@@ -59,12 +60,13 @@ Connection::~Connection() {
   KeepForEver({std::move(session_), std::move(transport_)});
 }
 
-absl::Status Connection::Call(absl::string_view method, const google::protobuf::MessageLite& request,
+absl::Status Connection::Call(absl::string_view method,
+                              const google::protobuf::MessageLite& request,
                               google::protobuf::MessageLite* response, Deadline deadline) {
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
   if (Expired(deadline)) return MakeError(v1::REASON_DEADLINE_EXCEEDED);
-  // Closes what came late for earlier calls. Whether the session lives is no matter to most calls, and
-  // those that deliver descriptors find out by themselves.
+  // Closes what came late for earlier calls. Whether the session lives is no matter to most calls,
+  // and those that deliver descriptors find out by themselves.
   session_->Drain().IgnoreError();
   return transport_->Call(absl::StrCat("/qpbroker.v1.BrokerService/", method), request, response,
                           deadline);

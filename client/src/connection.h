@@ -2,18 +2,18 @@
 #ifndef QPBROKER_CLIENT_SRC_CONNECTION_H_
 #define QPBROKER_CLIENT_SRC_CONNECTION_H_
 
-// What a Client and its leases share: the session, the gRPC connection that is attached to it, and the
-// refusal to work in a forked child.
+// What a Client and its leases share: the session, the gRPC connection that is attached to it, and
+// the refusal to work in a forked child.
 //
 // Threads: any number.
 
 #include <memory>
 #include <string>
-#include "absl/strings/string_view.h"
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "client/src/deadline.h"
 #include "client/src/fork_guard.h"
 #include "client/src/session_channel.h"

@@ -192,7 +192,8 @@ XrcdInfo FromProto(const v1::Xrcd& message) {
   info.gid = message.gid();
   info.mode = message.mode();
   info.member_uids.assign(message.member_uids().begin(), message.member_uids().end());
-  info.life = message.life() == v1::XRCD_LIFE_PERSISTENT ? XrcdLife::kPersistent : XrcdLife::kLeases;
+  info.life =
+      message.life() == v1::XRCD_LIFE_PERSISTENT ? XrcdLife::kPersistent : XrcdLife::kLeases;
   info.destroyed = message.destroyed();
   info.create_time = ToTime(message.create_time());
   info.lease_count = message.lease_count();

@@ -15,8 +15,8 @@ void ToProto(const CreateQpOptions& options, v1::CreateQpRequest& request);
 void ToProto(const ConnectQpOptions& options, v1::ConnectQpRequest& request);
 void ToProto(const QpAttributes& attributes, v1::QpAttributes& message);
 
-// An enum value that this library does not know becomes kUnknown, or the default; a GID that is not 16
-// bytes long becomes all zero.
+// An enum value that this library does not know becomes kUnknown, or the default; a GID that is not
+// 16 bytes long becomes all zero.
 Identity FromProto(const v1::WhoAmIResponse& message);
 Device FromProto(const v1::Device& message);
 XrcdInfo FromProto(const v1::Xrcd& message);

@@ -16,15 +16,14 @@ constexpr Gid kDgid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 constexpr Gid kSgid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
 
 Path FullPath() {
-  return {.dlid = 5,
-          .global_route = GlobalRoute{.dgid = kDgid,
-                                      .sgid = kSgid,
-                                      .hop_limit = 6,
-                                      .traffic_class = 7,
-                                      .flow_label = 8},
-          .service_level = 9,
-          .source_path_bits = 10,
-          .rate_mbps = 2500};
+  return {
+      .dlid = 5,
+      .global_route =
+          GlobalRoute{
+              .dgid = kDgid, .sgid = kSgid, .hop_limit = 6, .traffic_class = 7, .flow_label = 8},
+      .service_level = 9,
+      .source_path_bits = 10,
+      .rate_mbps = 2500};
 }
 
 QpAttributes FullAttributes() {
@@ -48,7 +47,8 @@ TEST(ConvertTest, QpAttributesGoBothWays) {
   ToProto(FullAttributes(), there);
   const auto* fields = there.GetDescriptor();
   for (int i = 0; i < fields->field_count(); ++i) {
-    EXPECT_TRUE(there.GetReflection()->HasField(there, fields->field(i))) << fields->field(i)->name();
+    EXPECT_TRUE(there.GetReflection()->HasField(there, fields->field(i)))
+        << fields->field(i)->name();
   }
   EXPECT_EQ(there.path().global_route().dgid(), std::string(kDgid.begin(), kDgid.end()));
   v1::QpAttributes again;
@@ -145,7 +145,8 @@ TEST(ConvertTest, TimesKeepTheirNanosecondsAndAbsurdOnesDoNotOverflow) {
   lease.mutable_create_time()->set_nanos(5);
   EXPECT_EQ(FromProto(lease).create_time.time_since_epoch(),
             std::chrono::nanoseconds(1'700'000'000'000'000'005));
-  for (int64_t seconds : {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
+  for (int64_t seconds :
+       {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()}) {
     lease.mutable_create_time()->set_seconds(seconds);
     static_cast<void>(FromProto(lease));
   }

@@ -7,8 +7,8 @@
 
 namespace qpbroker::client {
 
-// The moment after which a call is given up. The steady clock, so that setting the time of day neither
-// hurries nor hangs a call.
+// The moment after which a call is given up. The steady clock, so that setting the time of day
+// neither hurries nor hangs a call.
 using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;
 

@@ -19,8 +19,8 @@ struct Delivery {
   bool fds_truncated = false;
 };
 
-// The descriptors, if they are exactly of the kinds `expected` and each is what its kind says: a lease
-// is the read end of a pipe, a domain a regular file opened for reading only. A lease is made
+// The descriptors, if they are exactly of the kinds `expected` and each is what its kind says: a
+// lease is the read end of a pipe, a domain a regular file opened for reading only. A lease is made
 // non-blocking. Otherwise all are closed.
 // Errors: FD_NOT_DELIVERED (some are missing), PROTOCOL_VIOLATION.
 absl::StatusOr<std::vector<UniqueFd>> CheckDelivery(Delivery delivery,

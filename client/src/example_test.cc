@@ -17,8 +17,8 @@ using client::testing::FakeDaemon;
 
 std::string open_qp;  // Path of the program.
 
-// The banner of client.h, as it stands there. Compiled, not run: on a machine with a daemon it would
-// open something real.
+// The banner of client.h, as it stands there. Compiled, not run: on a machine with a daemon it
+// would open something real.
 [[maybe_unused]] int HeaderExample() {
   auto Fail = [](const Error&) { return 1; };
 #include "client/header_example.inc"

@@ -4,9 +4,8 @@
 
 #include <unistd.h>
 
-#include "absl/strings/string_view.h"
-
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "common/error_reason.h"
 
 namespace qpbroker::client {

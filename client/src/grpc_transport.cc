@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transport of grpc++. The socket is connected by us, because gRPC's own connect cannot be given a
-// deadline or an errno to report, and its reconnect would make a connection without a session behind
-// our back: a channel made from a descriptor never reconnects.
+// A transport of grpc++. The socket is connected by us, because gRPC's own connect cannot be given
+// a deadline or an errno to report, and its reconnect would make a connection without a session
+// behind our back: a channel made from a descriptor never reconnects.
 
 #include <grpc/support/time.h>
 #include <grpcpp/channel.h>
@@ -28,8 +28,8 @@ namespace {
 
 using google::protobuf::MessageLite;
 
-// Of this process's first transport. gRPC does not survive a fork: its threads are missing in the child
-// and their locks may be held for ever.
+// Of this process's first transport. gRPC does not survive a fork: its threads are missing in the
+// child and their locks may be held for ever.
 const ForkGuard& ProcessGuard() {
   static const ForkGuard guard;
   return guard;
@@ -48,8 +48,8 @@ bool FindErrorInfo(const grpc::Status& status, google::rpc::ErrorInfo& info) {
 // An error that no qpbroker daemon made: gRPC's own.
 absl::Status ConnectionError(const grpc::Status& status) {
   switch (status.error_code()) {
-    // We never cancel, so a cancelled call means that the other end reset it: it is going away. "Stream
-    // removed", which is UNKNOWN, is what gRPC says when a connection breaks under a call.
+    // We never cancel, so a cancelled call means that the other end reset it: it is going away.
+    // "Stream removed", which is UNKNOWN, is what gRPC says when a connection breaks under a call.
     case grpc::StatusCode::CANCELLED:
     case grpc::StatusCode::UNKNOWN:
     case grpc::StatusCode::UNAVAILABLE:
@@ -104,8 +104,8 @@ class GrpcTransport final : public Transport {
         channel_.get(), rpc, &context, request, response));
   }
 
-  // The channel's destructor would shut the connection down, for the parent too; close(2) does not. If
-  // gRPC had closed the descriptor before the fork, its number may be somebody else's by now.
+  // The channel's destructor would shut the connection down, for the parent too; close(2) does not.
+  // If gRPC had closed the descriptor before the fork, its number may be somebody else's by now.
   void AbandonInChild() override {
     struct stat now {};
     if (fstat(fd_, &now) == 0 && now.st_dev == identity_.st_dev && now.st_ino == identity_.st_ino) {

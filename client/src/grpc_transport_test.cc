@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the transport does with ends that are no gRPC servers. How it talks to one that is, client_test
-// shows.
+// What the transport does with ends that are no gRPC servers. How it talks to one that is,
+// client_test shows.
 #include <sys/socket.h>
 
 #include <array>
@@ -21,8 +21,8 @@ namespace qpbroker::client {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::NothingIsOpenBeyond;
 using testing::FdCensus;
+using testing::NothingIsOpenBeyond;
 
 constexpr char kMethod[] = "/qpbroker.v1.BrokerService/WhoAmI";
 

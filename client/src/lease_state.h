@@ -25,7 +25,8 @@ enum class LeaseTarget : uint8_t { kXrcd, kQp };
 // What is behind a Lease. Apart from it because a handler may destroy the Lease that is calling it.
 class LeaseState {
  public:
-  LeaseState(std::weak_ptr<Connection> connection, LeaseTarget target, std::string name, UniqueFd fd);
+  LeaseState(std::weak_ptr<Connection> connection, LeaseTarget target, std::string name,
+             UniqueFd fd);
 
   int fd() const { return fd_.get(); }
   const std::string& name() const { return name_; }

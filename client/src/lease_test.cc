@@ -41,8 +41,7 @@ class LeaseTest : public ::testing::Test {
   }
 
   void Write(const std::string& bytes) {
-    EXPECT_EQ(write(writer_.get(), bytes.data(), bytes.size()),
-              static_cast<ssize_t>(bytes.size()));
+    EXPECT_EQ(write(writer_.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   }
 
   static std::string Bytes(const EventRecord& record) {
@@ -76,8 +75,9 @@ TEST_F(LeaseTest, EveryKindOfRecordIsAnEventOfThatName) {
   lease.OnEvent([&](const Event& event) { names.emplace_back(EventKindName(event.kind)); });
   for (uint32_t kind = 1; kind <= 8; ++kind) Write(Bytes({.kind = static_cast<EventKind>(kind)}));
   ASSERT_TRUE(lease.ProcessEvents().ok());
-  EXPECT_EQ(names, (std::vector<std::string>{"OVERFLOW", "QP_ERROR", "PORT_ACTIVE", "PORT_DOWN",
-                                             "DEVICE_GONE", "REVOKED", "QP_DESTROYED", "QP_EVENT"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"OVERFLOW", "QP_ERROR", "PORT_ACTIVE", "PORT_DOWN",
+                                      "DEVICE_GONE", "REVOKED", "QP_DESTROYED", "QP_EVENT"}));
 }
 
 TEST_F(LeaseTest, UnknownKindsAreSkippedAndLongerRecordsAreCut) {

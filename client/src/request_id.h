@@ -6,8 +6,8 @@
 
 namespace qpbroker::client {
 
-// A random UUID (version 4). From the kernel each time: a generator with a state of its own would give
-// parent and child the same numbers after fork(2).
+// A random UUID (version 4). From the kernel each time: a generator with a state of its own would
+// give parent and child the same numbers after fork(2).
 std::string NewRequestId();
 
 }  // namespace qpbroker::client

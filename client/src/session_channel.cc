@@ -20,8 +20,8 @@ namespace {
 
 constexpr uint32_t kProtocolVersion = 1;
 constexpr size_t kNonceBytes = 16;
-// How long an answer may be ahead of its descriptors. They are sent first, so this passes only where
-// the daemon misbehaves; it keeps a call from using up a long deadline for nothing.
+// How long an answer may be ahead of its descriptors. They are sent first, so this passes only
+// where the daemon misbehaves; it keeps a call from using up a long deadline for nothing.
 constexpr std::chrono::seconds kDeliveryGrace(2);
 // Deliveries for one call: its own, and perhaps one for an earlier try with the same request_id.
 constexpr size_t kMaxDeliveriesPerCall = 4;
@@ -128,7 +128,8 @@ absl::Status SessionChannel::Drain() {
   return end_;
 }
 
-// Looks at the deadline after each packet: strangers' packets without end must not hold up this call.
+// Looks at the deadline after each packet: strangers' packets without end must not hold up this
+// call.
 absl::StatusOr<Delivery> SessionChannel::Await(const std::string& request_id, uint64_t grant_id,
                                                Deadline deadline) {
   absl::MutexLock lock(&mutex_);

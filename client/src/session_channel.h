@@ -2,14 +2,15 @@
 #ifndef QPBROKER_CLIENT_SRC_SESSION_CHANNEL_H_
 #define QPBROKER_CLIENT_SRC_SESSION_CHANNEL_H_
 
-// The client's end of session.sock: takes descriptors in and hands each to the call that waits for it.
+// The client's end of session.sock: takes descriptors in and hands each to the call that waits.
 //
 //   absl::StatusOr<SessionChannel::Expectation> expected = channel.Expect(request_id);
 //   ... the call, whose answer names the grant ...
-//   absl::StatusOr<std::vector<UniqueFd>> fds = expected->Take(grant_id, {v1::FD_KIND_LEASE}, deadline);
+//   absl::StatusOr<std::vector<UniqueFd>> fds =
+//       expected->Take(grant_id, {v1::FD_KIND_LEASE}, deadline);
 //
-// There is no thread behind it. Whoever waits reads for all; the others wait for that one. What nobody
-// expects is closed, and with it the reference that it stood for.
+// There is no thread behind it. Whoever waits reads for all; the others wait for that one. What
+// nobody expects is closed, and with it the reference that it stood for.
 //
 // Threads: any number. In a forked child nothing but AbandonInChild may be called, the destructor
 // neither: other threads may have been in the middle of a change when the process forked.
@@ -47,7 +48,8 @@ class SessionChannel {
     // Call it when the answer is there: the daemon sends descriptors first, so it waits only for
     // another thread that is just reading them, or for a daemon that misbehaves, and not for long.
     // Errors: FD_NOT_DELIVERED, PROTOCOL_VIOLATION, SESSION_GONE.
-    absl::StatusOr<std::vector<UniqueFd>> Take(uint64_t grant_id, const std::vector<v1::FdKind>& kinds,
+    absl::StatusOr<std::vector<UniqueFd>> Take(uint64_t grant_id,
+                                               const std::vector<v1::FdKind>& kinds,
                                                Deadline deadline);
 
    private:
@@ -59,7 +61,8 @@ class SessionChannel {
   };
 
   // Connects and reads the greeting.
-  // Errors: those of ConnectUnix, DAEMON_UNREACHABLE (closed without a greeting), PROTOCOL_VIOLATION.
+  // Errors: those of ConnectUnix, DAEMON_UNREACHABLE (closed without a greeting),
+  // PROTOCOL_VIOLATION.
   static absl::StatusOr<std::unique_ptr<SessionChannel>> Connect(const std::string& path,
                                                                  Deadline deadline);
 
@@ -67,8 +70,8 @@ class SessionChannel {
   const std::string& nonce() const { return nonce_; }
   int fd() const { return socket_.get(); }
 
-  // Registers a call. Errors: SESSION_GONE; REQUEST_IN_PROGRESS if this process has a call with this
-  // request_id already.
+  // Registers a call. Errors: SESSION_GONE; REQUEST_IN_PROGRESS if this process has a call with
+  // this request_id already.
   absl::StatusOr<Expectation> Expect(const std::string& request_id);
 
   // In a forked child: closes this process's copy of the socket and leaves all else as it is.
@@ -85,11 +88,12 @@ class SessionChannel {
 
   SessionChannel(UniqueFd socket, std::string nonce);
 
-  absl::StatusOr<Delivery> Await(const std::string& request_id, uint64_t grant_id, Deadline deadline);
+  absl::StatusOr<Delivery> Await(const std::string& request_id, uint64_t grant_id,
+                                 Deadline deadline);
   bool TakeMatching(const std::string& request_id, uint64_t grant_id, Delivery& delivery)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AwaitOtherReader(Deadline deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reads one packet, unlocked meanwhile. False: none came before the deadline, or the session ended.
+  // Reads one packet, unlocked meanwhile. False: none came in time, or the session ended.
   bool ReadOne(Deadline deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Dispatch(ReceivedPacket packet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NothingCame(const std::string& request_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -29,7 +29,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing::AcceptOne;
-using testing::NothingIsOpenBeyond;
 using testing::ContentOf;
 using testing::DeliveryBytes;
 using testing::Eventually;
@@ -41,6 +40,7 @@ using testing::LeaseIsHeld;
 using testing::ListenUnix;
 using testing::MakeGrantFds;
 using testing::MakeTempDir;
+using testing::NothingIsOpenBeyond;
 using testing::SendRaw;
 
 const std::string kNonce(16, 'n');
@@ -59,8 +59,8 @@ class SessionChannelTest : public ::testing::Test {
   }
   ~SessionChannelTest() override { std::filesystem::remove_all(dir_); }
 
-  absl::StatusOr<std::unique_ptr<SessionChannel>> ConnectTo(
-      const std::function<void(int)>& greet, Deadline deadline = Soon()) {
+  absl::StatusOr<std::unique_ptr<SessionChannel>> ConnectTo(const std::function<void(int)>& greet,
+                                                            Deadline deadline = Soon()) {
     AcceptOne accept(listener_.get(), [&](UniqueFd socket) {
       greet(socket.get());
       peer_ = std::move(socket);
@@ -113,7 +113,8 @@ TEST_F(SessionChannelTest, DeadDaemonIsUnreachable) {
 }
 
 TEST_F(SessionChannelTest, UnusablePathIsRefused) {
-  for (const std::string& path : {std::string(), std::string(108, 'x'), std::string("\0abstract", 9)}) {
+  for (const std::string& path :
+       {std::string(), std::string(108, 'x'), std::string("\0abstract", 9)}) {
     auto channel = SessionChannel::Connect(path, Soon());
     EXPECT_EQ(ReasonOf(channel.status()), v1::REASON_INVALID_FIELD);
   }
@@ -127,7 +128,8 @@ TEST_F(SessionChannelTest, DaemonThatNeverAcceptsOrGreetsCostsNoMoreThanTheDeadl
 TEST_F(SessionChannelTest, FullBacklogCostsNoMoreThanTheDeadline) {
   std::string path = dir_ + "/full.sock";
   UniqueFd listener = ListenUnix(path, SOCK_SEQPACKET, /*backlog=*/0);
-  auto first = SessionChannel::Connect(path, AtOnce());  // Takes the only place and leaves it taken.
+  auto first =
+      SessionChannel::Connect(path, AtOnce());  // Takes the only place and leaves it taken.
   auto second = SessionChannel::Connect(path, AtOnce());
   EXPECT_EQ(ReasonOf(second.status()), v1::REASON_DEADLINE_EXCEEDED);
 }
@@ -277,27 +279,57 @@ std::vector<BadDelivery> BadDeliveries(int socket, int event, int writable, int 
       {"one is missing", kBoth, [](const GrantFds& g) { return std::vector{g.lease.get()}; },
        v1::REASON_FD_NOT_DELIVERED},
       {"one too many", kBoth,
-       [](const GrantFds& g) { return std::vector{g.lease.get(), g.file.get(), g.file.get()}; }},
+       [](const GrantFds& g) {
+         return std::vector{g.lease.get(), g.file.get(), g.file.get()};
+       }},
       {"as many as fit", kBoth, [](const GrantFds& g) { return std::vector(253, g.lease.get()); }},
       {"fewer kinds", kLease, [](const GrantFds& g) { return std::vector{g.lease.get()}; }},
-      {"kinds in another order", {v1::FD_KIND_XRCD, v1::FD_KIND_LEASE},
-       [](const GrantFds& g) { return std::vector{g.file.get(), g.lease.get()}; }},
-      {"kind from the future", {v1::FD_KIND_LEASE, static_cast<v1::FdKind>(77)},
-       [](const GrantFds& g) { return std::vector{g.lease.get(), g.file.get()}; }},
+      {"kinds in another order",
+       {v1::FD_KIND_XRCD, v1::FD_KIND_LEASE},
+       [](const GrantFds& g) {
+         return std::vector{g.file.get(), g.lease.get()};
+       }},
+      {"kind from the future",
+       {v1::FD_KIND_LEASE, static_cast<v1::FdKind>(77)},
+       [](const GrantFds& g) {
+         return std::vector{g.lease.get(), g.file.get()};
+       }},
       {"descriptors swapped", kBoth,
-       [](const GrantFds& g) { return std::vector{g.file.get(), g.lease.get()}; }},
+       [](const GrantFds& g) {
+         return std::vector{g.file.get(), g.lease.get()};
+       }},
       {"lease is the writing end", kBoth,
-       [](const GrantFds& g) { return std::vector{g.lease_end.get(), g.file.get()}; }},
+       [](const GrantFds& g) {
+         return std::vector{g.lease_end.get(), g.file.get()};
+       }},
+      {"lease is a file", kBoth,
+       [](const GrantFds& g) {
+         return std::vector{g.file.get(), g.file.get()};
+       }},
+      {"domain is a pipe", kBoth,
+       [](const GrantFds& g) {
+         return std::vector{g.lease.get(), g.lease.get()};
+       }},
       {"lease is a socket", kBoth,
-       [=](const GrantFds& g) { return std::vector{socket, g.file.get()}; }},
+       [=](const GrantFds& g) {
+         return std::vector{socket, g.file.get()};
+       }},
       {"domain is an anonymous inode", kBoth,
-       [=](const GrantFds& g) { return std::vector{g.lease.get(), event}; }},
+       [=](const GrantFds& g) {
+         return std::vector{g.lease.get(), event};
+       }},
       {"domain is writable", kBoth,
-       [=](const GrantFds& g) { return std::vector{g.lease.get(), writable}; }},
+       [=](const GrantFds& g) {
+         return std::vector{g.lease.get(), writable};
+       }},
       {"domain is a folder", kBoth,
-       [=](const GrantFds& g) { return std::vector{g.lease.get(), folder}; }},
+       [=](const GrantFds& g) {
+         return std::vector{g.lease.get(), folder};
+       }},
       {"domain is only a path", kBoth,
-       [=](const GrantFds& g) { return std::vector{g.lease.get(), path}; }},
+       [=](const GrantFds& g) {
+         return std::vector{g.lease.get(), path};
+       }},
   };
 }
 
@@ -308,8 +340,8 @@ TEST_F(SessionChannelTest, BadDeliveryIsRefusedAndLeavesNothing) {
   UniqueFd writable(open(dir_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   UniqueFd folder(open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   UniqueFd path(open("/proc/self/exe", O_PATH | O_CLOEXEC));
-  for (const BadDelivery& bad : BadDeliveries(unix_socket.get(), event.get(), writable.get(),
-                                              folder.get(), path.get())) {
+  for (const BadDelivery& bad :
+       BadDeliveries(unix_socket.get(), event.get(), writable.get(), folder.get(), path.get())) {
     SCOPED_TRACE(bad.name);
     auto before = FdCensus();
     {
@@ -348,6 +380,19 @@ TEST_F(SessionChannelTest, FileLimitGivesATypedErrorAndLeavesNothing) {
     EXPECT_EQ(FdCensus().size() + 1, before.size());  // The test closed one itself.
   }
   ExpectNextCallWorks(*channel);
+}
+
+TEST_F(SessionChannelTest, CutOffDeliveryIsRefusedAlsoWhereEnoughIsLeft) {
+  auto channel = Connect();
+  GrantFds grant = MakeGrantFds(dir_, "x");
+  auto expectation = channel->Expect("a");
+  ASSERT_EQ(Deliver("a", 1, {grant.lease.get(), grant.file.get(), grant.file.get()}), 0);
+  absl::StatusOr<std::vector<UniqueFd>> fds;
+  {
+    FileLimit limit(2);
+    fds = expectation->Take(1, kBoth, Soon());
+  }
+  EXPECT_EQ(ReasonOf(fds.status()), v1::REASON_FD_NOT_DELIVERED);
 }
 
 TEST_F(SessionChannelTest, StrangersPacketsWithoutEndDoNotHoldACallUp) {

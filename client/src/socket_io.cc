@@ -38,9 +38,9 @@ absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
-// A connect(2) of a non-blocking Unix socket does not go on in the background: with a full backlog it
-// fails with EAGAIN, and nothing tells when to try again. So the socket blocks, for as long as its send
-// timeout says.
+// A connect(2) of a non-blocking Unix socket does not go on in the background: with a full backlog
+// it fails with EAGAIN, and nothing tells when to try again. So the socket blocks, for as long as
+// its send timeout says.
 int ConnectWithin(int socket, const sockaddr_un& address, Deadline deadline) {
   for (;;) {
     auto left = std::chrono::duration_cast<std::chrono::microseconds>(Remaining(deadline));
@@ -49,7 +49,8 @@ int ConnectWithin(int socket, const sockaddr_un& address, Deadline deadline) {
     timeout.tv_sec = static_cast<time_t>(left.count() / 1'000'000);
     timeout.tv_usec = static_cast<suseconds_t>(left.count() % 1'000'000);
     if (setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) != 0) return errno;
-    if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return 0;
+    if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
+      return 0;
     if (errno != EINTR && errno != EAGAIN) return errno;
   }
 }

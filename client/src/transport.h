@@ -5,9 +5,9 @@
 // The seam to whatever speaks gRPC's wire protocol. Only its implementation may include gRPC.
 
 #include <memory>
-#include "absl/strings/string_view.h"
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "client/src/deadline.h"
 #include "common/unique_fd.h"
 #include "google/protobuf/message_lite.h"
@@ -21,9 +21,9 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // One unary call of `method`, e.g. "/qpbroker.v1.BrokerService/WhoAmI". Blocks until the answer, an
-  // error or the deadline. An error of the daemon's carries its ErrorInfo; one of the connection's is
-  // DAEMON_UNREACHABLE, DEADLINE_EXCEEDED or PROTOCOL_VIOLATION.
+  // One unary call of `method`, e.g. "/qpbroker.v1.BrokerService/WhoAmI". Blocks until the answer,
+  // an error or the deadline. An error of the daemon's carries its ErrorInfo; one of the
+  // connection's is DAEMON_UNREACHABLE, DEADLINE_EXCEEDED or PROTOCOL_VIOLATION.
   virtual absl::Status Call(absl::string_view method, const google::protobuf::MessageLite& request,
                             google::protobuf::MessageLite* response, Deadline deadline) = 0;
 
@@ -35,7 +35,7 @@ class Transport {
   Transport() = default;
 };
 
-// OK if a transport can be made in this process; NOT_ATTACHED in the child of one that had made one.
+// OK, or NOT_ATTACHED in the child of a process that had made a transport: this one cannot.
 [[nodiscard]] absl::Status CheckTransportUsable();
 
 // A transport over a connected, non-blocking stream socket.

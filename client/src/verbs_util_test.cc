@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// verbs_util.h against a libibverbs of the test's own that counts what is open. Whether real providers
-// behave as assumed, the lab shows.
+// verbs_util.h against a libibverbs of the test's own that counts what is open. Whether real
+// providers behave as assumed, the lab shows.
 #include "qpbroker/verbs_util.h"
 
 #include <array>
@@ -68,7 +68,9 @@ int FakePollCq(ibv_cq*, int, ibv_wc*) { return 0; }
 // These take the place of libibverbs' own in this program.
 extern "C" {
 
-ibv_device** ibv_get_device_list(int*) { return new ibv_device*[2]{&device, nullptr}; }
+ibv_device** ibv_get_device_list(int*) {
+  return new ibv_device* [2] { &device, nullptr };
+}
 void ibv_free_device_list(ibv_device** list) { delete[] list; }
 const char* ibv_get_device_name(ibv_device* of) { return of->name; }
 

@@ -13,30 +13,30 @@
 //   if (!qp.ok()) return Fail(qp.error());
 //   std::cout << "QP 0x" << std::hex << qp->number() << "\n";
 //
-// Several processes may do this at the same time: all get the same domain and the same QP, each with a
-// lease of its own. verbs_util.h turns what was granted into ibv_xrcd* and ibv_qp*.
+// Several processes may do this at the same time: all get the same domain and the same QP, each
+// with a lease of its own. verbs_util.h turns what was granted into ibv_xrcd* and ibv_qp*.
 //
 // Ownership: Xrcd and Qp own their descriptors and outlive the Client if need be; only their Close
-// needs it. Destroying them is enough to release what they hold. An object that was moved from may only
-// be destroyed or assigned to.
+// needs it. Destroying them is enough to release what they hold. An object that was moved from may
+// only be destroyed or assigned to.
 //
-// Threads: a Client may be used by several threads at once, also for calls that deliver descriptors.
-// It must not be moved or destroyed meanwhile. The library never changes signal dispositions and
-// raises no SIGPIPE.
+// Threads: a Client may be used by several threads at once, also for calls that deliver
+// descriptors. It must not be moved or destroyed meanwhile. The library never changes signal
+// dispositions and raises no SIGPIPE.
 //
-// fork(2): in the child every call on an inherited Client fails at once (NOT_ATTACHED), and so does a
-// new Connect if the parent had connected; exec first. Destroying the inherited Client there does not
-// disturb the parent. Leases: see lease.h.
+// fork(2): in the child every call on an inherited Client fails at once (NOT_ATTACHED), and so does
+// a new Connect if the parent had connected; exec first. Destroying the inherited Client there does
+// not disturb the parent. Leases: see lease.h.
 //
-// Timeouts: a call that fails with DEADLINE_EXCEEDED may have been carried out. Descriptors that come
-// for it later are closed, and what they hold is released, as soon as the library reads its session
-// socket: in ProcessSession, in the next call, or with the Client.
+// Timeouts: a call that fails with DEADLINE_EXCEEDED may have been carried out. Descriptors that
+// come for it later are closed, and what they hold is released, as soon as the library reads its
+// session socket: in ProcessSession, in the next call, or with the Client.
 //
 // Errors: besides those that are listed at a call, every call may fail with PERMISSION_DENIED,
-// INVALID_FIELD, DEADLINE_EXCEEDED, DAEMON_UNREACHABLE (connect anew: the library does not by itself),
-// SHUTTING_DOWN, INTERNAL, and in a forked child NOT_ATTACHED. Calls that deliver descriptors add
-// FD_NOT_DELIVERED (this process's file limit, or a security policy; nothing is held), SESSION_GONE,
-// SESSION_BACKLOG, PROTOCOL_VIOLATION, QUOTA_EXCEEDED and DAEMON_LIMIT.
+// INVALID_FIELD, DEADLINE_EXCEEDED, DAEMON_UNREACHABLE (connect anew: the library does not by
+// itself), SHUTTING_DOWN, INTERNAL, and in a forked child NOT_ATTACHED. Calls that deliver
+// descriptors add FD_NOT_DELIVERED (this process's file limit, or a security policy; nothing is
+// held), SESSION_GONE, SESSION_BACKLOG, PROTOCOL_VIOLATION, QUOTA_EXCEEDED and DAEMON_LIMIT.
 
 #include <chrono>
 #include <cstdint>
@@ -83,8 +83,8 @@ struct OpenXrcdOptions {
   std::vector<uint32_t> member_uids = {};
   // When created: how long it lives.
   XrcdLife life = XrcdLife::kLeases;
-  // Idempotency key, 1 to 64 characters of [A-Za-z0-9._:-]; empty: the library makes a random one. A
-  // call that failed half-way may be repeated with the same key.
+  // Idempotency key, 1 to 64 characters of [A-Za-z0-9._:-]; empty: the library makes a random one.
+  // A call that failed half-way may be repeated with the same key.
   std::string request_id = {};
 };
 
@@ -171,8 +171,8 @@ class Xrcd {
   const XrcdInfo& info() const;
   // This open created it.
   bool created() const;
-  // The domain's file, read-only and close-on-exec, for ibv_open_xrcd with oflags 0; -1 once closed.
-  // Whoever gets a copy can join the domain for ever.
+  // The domain's file, read-only and close-on-exec, for ibv_open_xrcd with oflags 0; -1 once
+  // closed. Whoever gets a copy can join the domain for ever.
   int domain_fd() const;
   // Hears of every QP in the domain, too.
   Lease& lease();
@@ -239,7 +239,7 @@ class Client {
   // REQUEST_ID_REUSED, REQUEST_IN_PROGRESS, DEVICE_LIMIT, DEVICE_ERROR.
   Result<Xrcd> OpenXrcd(const OpenXrcdOptions& options, const CallOptions& call = {});
 
-  // Creates a QP in the domain `xrcd` (Xrcd::name), or opens the one that has the same key. Needs w.
+  // Creates a QP in the domain `xrcd` (Xrcd::name), or opens the one with the same key. Needs w.
   // Errors: QP_EXISTS, XRCD_NOT_FOUND, STALE_GENERATION, DEVICE_GONE, REQUEST_ID_REUSED,
   // REQUEST_IN_PROGRESS, DEVICE_LIMIT, DEVICE_ERROR.
   Result<Qp> CreateQp(std::string_view xrcd, const CreateQpOptions& options = {},
@@ -253,8 +253,8 @@ class Client {
   Result<Qp> OpenQp(std::string_view xrcd, std::string_view key, const OpenQpOptions& options = {},
                     const CallOptions& call = {});
 
-  // Changes state or attributes of the QP `qp` (Qp::name), after a check against the InfiniBand state
-  // table, and returns the state after the change. Needs w.
+  // Changes state or attributes of the QP `qp` (Qp::name), after a check against the InfiniBand
+  // state table, and returns the state after the change. Needs w.
   // Errors: INVALID_TRANSITION, QP_NOT_FOUND, STALE_GENERATION, DEVICE_GONE, DEVICE_ERROR.
   Result<QpState> ModifyQp(std::string_view qp, const QpAttributes& attributes,
                            const CallOptions& call = {});
@@ -282,13 +282,13 @@ class Client {
   Result<std::vector<QpInfo>> ListDomainQps(std::string_view xrcd, std::string_view key_prefix = {},
                                             const CallOptions& call = {});
 
-  // For an event loop, optional: readable when the daemon sent something that no call is waiting for
-  // (descriptors of a call that timed out) or ended the session. Owned by the Client; only to be
-  // polled, level-triggered.
+  // For an event loop, optional: readable when the daemon sent something that no call is waiting
+  // for (descriptors of a call that timed out) or ended the session. Owned by the Client; only to
+  // be polled, level-triggered.
   int session_fd() const;
 
-  // Closes such descriptors; never blocks. SESSION_GONE once the daemon has ended the session, and then
-  // at every later call: connect anew.
+  // Closes such descriptors; never blocks. SESSION_GONE once the daemon has ended the session, and
+  // then at every later call: connect anew.
   Result<void> ProcessSession();
 
  private:

@@ -46,9 +46,9 @@ std::string_view ErrorCodeName(ErrorCode code);
 // One failure.
 struct Error {
   ErrorCode code = ErrorCode::kUnknown;
-  // A constant of the API, e.g. "QP_NOT_FOUND"; proto/qpbroker/v1/errors.proto lists them all. Empty
-  // where the failure came from a daemon that gave none (an older one without the method: code
-  // kUnimplemented).
+  // A constant of the API, e.g. "QP_NOT_FOUND"; proto/qpbroker/v1/errors.proto lists them all.
+  // Empty where the failure came from a daemon that gave none (an older one without the method:
+  // code kUnimplemented).
   std::string reason = {};
   // What happened, for a person.
   std::string message = {};

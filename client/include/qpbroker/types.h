@@ -26,8 +26,8 @@ enum class PortState : uint8_t { kUnknown, kDown, kInit, kArmed, kActive };
 // How long a domain lives: until its last lease is closed, or until DestroyXrcd.
 enum class XrcdLife : uint8_t { kLeases, kPersistent };
 
-// How long a QP lives: until the last lease on it is closed, or as long as its domain (then there are
-// no leases on the QP itself).
+// How long a QP lives: until the last lease on it is closed, or as long as its domain (then there
+// are no leases on the QP itself).
 enum class QpLife : uint8_t { kHolders, kDomain };
 
 // What the remote side and other openers may do through a QP (ibv_access_flags).
@@ -40,12 +40,12 @@ struct AccessFlags {
 
 // The part of an address that crosses subnets (InfiniBand) or is the address (RoCE).
 struct GlobalRoute {
-  Gid dgid = {};                     // The destination's GID.
-  std::optional<Gid> sgid = {};      // The source GID by value; the daemon looks up its index.
+  Gid dgid = {};                 // The destination's GID.
+  std::optional<Gid> sgid = {};  // The source GID by value; the daemon looks up its index.
   std::optional<uint32_t> sgid_index = {};  // Or by index, 0 to 255. Neither given: index 0.
-  uint32_t hop_limit = 0;            // 0 to 255; 0 means 64.
-  uint32_t traffic_class = 0;        // 0 to 255.
-  uint32_t flow_label = 0;           // 0 to 2^20-1.
+  uint32_t hop_limit = 0;                   // 0 to 255; 0 means 64.
+  uint32_t traffic_class = 0;               // 0 to 255.
+  uint32_t flow_label = 0;                  // 0 to 2^20-1.
 };
 
 // How packets reach the remote port.
@@ -58,23 +58,24 @@ struct Path {
   uint32_t service_level = 0;
   // The lowest 7 bits that tell apart the paths of a port with several LIDs (LMC); 0 to 127.
   uint32_t source_path_bits = 0;
-  // Upper limit of the injection rate in Mb/s, one of those that InfiniBand names (2500, 5000, 10000,
-  // 14000, 20000, ...); 0: as fast as the port.
+  // Upper limit of the injection rate in Mb/s, one of those that InfiniBand names (2500, 5000,
+  // 10000, 14000, 20000, ...); 0: as fast as the port.
   uint32_t rate_mbps = 0;
 };
 
 // Attributes of an XRC target QP: those that ModifyQp sets, those that QueryQp reports. What is not
 // given is not changed.
 struct QpAttributes {
-  std::optional<QpState> state = {};                // The state to move to.
-  std::optional<uint32_t> port = {};                // Physical port, from 1.
-  std::optional<uint32_t> pkey = {};                // P_Key by value, 16 bits, e.g. 0xffff.
-  std::optional<AccessFlags> access = {};           //
-  std::optional<uint32_t> path_mtu = {};            // Bytes: 256, 512, 1024, 2048 or 4096.
-  std::optional<uint32_t> dest_qp_num = {};         // The remote QP's number, 24 bits.
-  std::optional<uint32_t> rq_psn = {};              // First PSN expected from the remote side, 24 bits.
-  std::optional<uint32_t> sq_psn = {};              // First PSN of this side, 24 bits.
-  std::optional<uint32_t> max_dest_rd_atomic = {};  // Reads and atomics in flight; 0 to device limit.
+  std::optional<QpState> state = {};         // The state to move to.
+  std::optional<uint32_t> port = {};         // Physical port, from 1.
+  std::optional<uint32_t> pkey = {};         // P_Key by value, 16 bits, e.g. 0xffff.
+  std::optional<AccessFlags> access = {};    //
+  std::optional<uint32_t> path_mtu = {};     // Bytes: 256, 512, 1024, 2048 or 4096.
+  std::optional<uint32_t> dest_qp_num = {};  // The remote QP's number, 24 bits.
+  std::optional<uint32_t> rq_psn = {};       // First PSN expected from the remote side, 24 bits.
+  std::optional<uint32_t> sq_psn = {};       // First PSN of this side, 24 bits.
+  std::optional<uint32_t> max_dest_rd_atomic =
+      {};  // Reads and atomics in flight; 0 to device limit.
   // Least time that a sender waits after "receiver not ready", as the 5-bit code of the InfiniBand
   // specification (table 45): 1 is 0.01 ms, 12 is 0.64 ms, 31 is 491.52 ms, 0 is 655.36 ms.
   std::optional<uint32_t> min_rnr_timer = {};
@@ -103,13 +104,13 @@ struct RemoteEndpoint {
 
 // Who the kernel says that this client is.
 struct Identity {
-  uint32_t uid = 0;                  // Effective, at connect time.
-  uint32_t gid = 0;                  // Effective, at connect time.
+  uint32_t uid = 0;                   // Effective, at connect time.
+  uint32_t gid = 0;                   // Effective, at connect time.
   std::vector<uint32_t> groups = {};  // Supplementary groups at connect time.
-  int32_t pid = 0;                   // 0 where there is none in the daemon's namespace.
-  std::string session = {};          // Name of this client's session.
-  std::string generation = {};       // The daemon's generation: 12 hexadecimal digits.
-  std::string version = {};          // The daemon's version.
+  int32_t pid = 0;                    // 0 where there is none in the daemon's namespace.
+  std::string session = {};           // Name of this client's session.
+  std::string generation = {};        // The daemon's generation: 12 hexadecimal digits.
+  std::string version = {};           // The daemon's version.
 };
 
 // A port of a device.

@@ -10,12 +10,12 @@
 //       qpbroker::OpenQpHandle(context, *domain, qp->number());
 //   ... ibv_modify_qp, ibv_query_qp with handle->get(); never ibv_destroy_qp ...
 //
-// A receiver needs the XrcdHandle, for its SRQs, and no QpHandle: the broker's lease keeps the QP. A
-// QpHandle is for those who want to modify or query the QP without the broker, or to hold it beyond
-// their lease.
+// A receiver needs the XrcdHandle, for its SRQs, and no QpHandle: the broker's lease keeps the QP.
+// A QpHandle is for those who want to modify or query the QP without the broker, or to hold it
+// beyond their lease.
 //
-// A handle is the kernel's own reference, apart from the lease: closing one does not close the other.
-// Handles are independent of each other and may be destroyed in any order.
+// A handle is the kernel's own reference, apart from the lease: closing one does not close the
+// other. Handles are independent of each other and may be destroyed in any order.
 //
 // Threads: as libibverbs; a handle is used by one thread at a time.
 
@@ -81,7 +81,7 @@ inline Error CommonVerbsError(const char* call, int errno_value) {
   }
 }
 
-// The shared object that contains `code`, without its folder: "libmlx5-rdmav34.so". Empty if unknown.
+// The shared object that `code` is in, without its folder: "libmlx5-rdmav34.so". May be empty.
 inline std::string LibraryOf(const void* code) {
   Dl_info info{};
   if (code == nullptr || dladdr(code, &info) == 0 || info.dli_fname == nullptr) return {};
@@ -89,10 +89,11 @@ inline std::string LibraryOf(const void* code) {
   return std::string(path.substr(path.rfind('/') + 1));
 }
 
-// Whether ibv_destroy_qp on a handle from ibv_open_qp is known to close that handle and nothing else.
-// libmlx5 crashes in it (seen with rdma-core 44). The provider is recognised by the library that its
-// code is in, not by the device's name, which udev may have changed; what is not recognised (hns, a
-// provider that is linked statically) is treated as libmlx5 is, which is right for all.
+// Whether ibv_destroy_qp on a handle from ibv_open_qp is known to close that handle and nothing
+// else. libmlx5 crashes in it (seen with rdma-core 44). The provider is recognised by the library
+// that its code is in, not by the device's name, which udev may have changed; what is not
+// recognised (hns, a provider that is linked statically) is treated as libmlx5 is, which is right
+// for all.
 inline bool OpenedQpsCanBeDestroyed(std::string_view library) {
   return library.substr(0, 7) == "libmlx4";
 }
@@ -195,8 +196,8 @@ class XrcdHandle {
 
   ibv_xrcd* get() const { return xrcd_; }
 
-  // 0, or the errno value of ibv_close_xrcd; then it is still open. EBUSY: SRQs or QPs of this process
-  // use it.
+  // 0, or the errno value of ibv_close_xrcd; then it is still open. EBUSY: SRQs or QPs of this
+  // process use it.
   int Close() {
     if (xrcd_ == nullptr) return 0;
     int error = ibv_close_xrcd(xrcd_);
@@ -208,8 +209,8 @@ class XrcdHandle {
   ibv_xrcd* xrcd_;
 };
 
-// Opens the granted domain on `context`, a context of the domain's device that stays open as long as
-// the handle is.
+// Opens the granted domain on `context`, a context of the domain's device that stays open as long
+// as the handle is.
 // Errors: XRCD_NOT_FOUND (also: another device's context), XRC_NOT_SUPPORTED, DEVICE_LIMIT,
 // DEVICE_GONE, DEVICE_ERROR.
 inline Result<XrcdHandle> OpenXrcdHandle(ibv_context* context, const Xrcd& domain) {
@@ -220,8 +221,8 @@ inline Result<XrcdHandle> OpenXrcdHandle(ibv_context* context, const Xrcd& domai
 
 // An ibv_qp from ibv_open_qp, with a way of closing it that is safe on every provider: either the
 // handle and its domain are closed on the caller's context, or they live on a context of their own
-// whose closing is the undo (libibverbs then keeps a few hundred bytes of bookkeeping for ever, which
-// nothing could free safely). Move-only.
+// whose closing is the undo (libibverbs then keeps a few hundred bytes of bookkeeping for ever,
+// which nothing could free safely). Move-only.
 class QpHandle {
  public:
   QpHandle(ContextHandle own_context, ibv_xrcd* xrcd, ibv_qp* qp)
@@ -254,8 +255,8 @@ class QpHandle {
   ibv_qp* qp_;
 };
 
-// Opens the QP `qp_num` (24 bits) of the granted domain. `context` is a context of the domain's device;
-// it stays open as long as the handle is.
+// Opens the QP `qp_num` (24 bits) of the granted domain. `context` is a context of the domain's
+// device; it stays open as long as the handle is.
 // Errors: QP_NOT_FOUND, and those of OpenXrcdHandle and OpenDeviceContext.
 inline Result<QpHandle> OpenQpHandle(ibv_context* context, const Xrcd& domain, uint32_t qp_num) {
   ContextHandle own_context;

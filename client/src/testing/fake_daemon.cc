@@ -18,8 +18,8 @@ namespace qpbroker::client::testing {
 namespace {
 
 constexpr char kGeneration[] = "@5f0c2a9b11d4";
-// So many may have been released unnoticed before a further grant looks, so that a test that goes on
-// asking does not run out of descriptors.
+// So many may have been released unnoticed before a further grant looks, so that a test that goes
+// on asking does not run out of descriptors.
 constexpr size_t kManyLeases = 64;
 
 grpc::Status Error(grpc::StatusCode code, const std::string& reason, const std::string& message) {
@@ -238,8 +238,8 @@ grpc::Status FakeDaemon::OpenXrcd(grpc::ServerContext* context, const v1::OpenXr
   if (request->name() == "forbidden") {
     return Error(grpc::StatusCode::PERMISSION_DENIED, "PERMISSION_DENIED", "you may not do this");
   }
-  MakeGrant(*context, request->request_id(), request->name(),
-            {v1::FD_KIND_LEASE, v1::FD_KIND_XRCD}, *response->mutable_grant());
+  MakeGrant(*context, request->request_id(), request->name(), {v1::FD_KIND_LEASE, v1::FD_KIND_XRCD},
+            *response->mutable_grant());
   response->mutable_xrcd()->set_name("devices/vhca0/xrcds/0/" + request->name() + kGeneration);
   response->set_created(request->create());
   return grpc::Status::OK;

@@ -2,11 +2,12 @@
 #ifndef QPBROKER_CLIENT_SRC_TESTING_FAKE_DAEMON_H_
 #define QPBROKER_CLIENT_SRC_TESTING_FAKE_DAEMON_H_
 
-// A daemon in the test's own process, without devices, that answers honestly until it is told not to.
+// A daemon in the test's own process, without devices, that answers honestly until it is told not
+// to.
 //
 //   FakeDaemon daemon;
-//   daemon.OnDeliver([](int session, const FakeDaemon::Delivery& delivery) { /* nothing comes */ });
-//   Result<Client> client = Client::Connect({.runtime_dir = daemon.dir()});
+//   daemon.OnDeliver([](int session, const FakeDaemon::Delivery& delivery) { /* nothing comes */
+//   }); Result<Client> client = Client::Connect({.runtime_dir = daemon.dir()});
 //
 // It delivers to the session that was attached last. Threads: any.
 
@@ -55,8 +56,8 @@ class FakeDaemon final : public v1::BrokerService::Service {
   // All three honest again; closes what PrepareGrant made.
   void Behave();
 
-  // Opens the descriptors of the next grant now and keeps copies, so that granting it neither needs nor
-  // makes room for descriptors in this process.
+  // Opens the descriptors of the next grant now and keeps copies, so that granting it neither needs
+  // nor makes room for descriptors in this process.
   void PrepareGrant();
 
   // Grants whose lease some process holds. Forgets those that nobody holds.

@@ -17,8 +17,9 @@ std::map<int, std::string> FdCensus();
 // the kernel does soon and nobody announces.
 bool Eventually(const std::function<bool()>& condition);
 
-// Succeeds as soon as nothing is open that was not in the census `before`; otherwise tells what is. For
-// tests with gRPC, which closes what earlier tests left to it when it likes; others compare censuses.
+// Succeeds as soon as nothing is open that was not in the census `before`; otherwise tells what is.
+// For tests with gRPC, which closes what earlier tests left to it when it likes; others compare
+// censuses.
 ::testing::AssertionResult NothingIsOpenBeyond(const std::map<int, std::string>& before);
 
 // Lowers RLIMIT_NOFILE so that exactly `free` further descriptors can be opened, and puts it back.

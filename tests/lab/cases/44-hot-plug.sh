@@ -19,11 +19,11 @@ wait_for 10 says alice GONE
 wait_for 10 books_are_empty
 wait_for 10 grep -q 'device.removed: vhca0' daemon.log
 
-: >daemon.log
 insmod /lib/vhca.ko
-wait_for 20 has_device
-demo_client bob alice --create --group 2000 watch
-wait_for 20 says bob HOLDS
-close_input bob
+opens() {
+  as_user alice "$bin/xrc_demo" --runtime-dir "$run" --device vhca0 --create --group 2000 hold \
+    </dev/null
+}
+wait_for 30 opens
 wait_for 10 books_are_empty
 stop_daemon

@@ -20,23 +20,35 @@ books() { "$bin/inspect" "$run/admin.sock"; }
 books_are_empty() { books >books.out && [ ! -s books.out ]; }
 count_is() { books | grep -q "^qp .* leases $1\$"; }
 
-# demo_client NAME USER ARGUMENT...: a client of the demo in the background, its output in NAME.out.
-# Its input stays open until the case ends or closes ${input[NAME]}.
-# shellcheck disable=SC2034 # The cases use both.
-declare -A input client
-demo_client() {
+# in_background NAME USER PROGRAM ARGUMENT...: its output goes to NAME.out and NAME.err, its pid is
+# ${client[NAME]}. Its input stays open until close_input NAME: nobody else inherits the other end.
+declare -A input
+# shellcheck disable=SC2034 # For the cases.
+declare -A client
+in_background() {
   local name=$1 user=$2 fd
   shift 2
   mkfifo "$name.in"
-  as_user "$user" "$bin/xrc_demo" --runtime-dir "$run" --device vhca0 "$@" \
-    <"$name.in" >"$name.out" 2>"$name.err" &
+  (
+    for fd in "${input[@]}"; do exec {fd}>&-; done
+    exec_as "$user" "$@"
+  ) <"$name.in" >"$name.out" 2>"$name.err" &
+  # shellcheck disable=SC2034
   client[$name]=$!
   exec {fd}>"$name.in"
   input[$name]=$fd
 }
+
+# demo_client NAME USER ARGUMENT...: a client of the demo.
+demo_client() {
+  local name=$1 user=$2
+  shift 2
+  in_background "$name" "$user" "$bin/xrc_demo" --runtime-dir "$run" --device vhca0 "$@"
+}
 close_input() {
   local fd=${input[$1]}
   exec {fd}>&-
+  unset "input[$1]"
 }
 says() { grep -qF -- "$2" "$1.out"; }
 

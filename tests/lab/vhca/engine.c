@@ -12,6 +12,7 @@
 #include <linux/kthread.h>
 #include <linux/mlx4/doorbell.h>
 #include <linux/mm.h>
+#include <linux/sched.h>
 #include <linux/wait.h>
 
 #include "vhca.h"
@@ -172,6 +173,8 @@ static int vhca_engine_main(void *unused)
 {
 	unsigned int idle = 0, us = VHCA_POLL_MIN_US;
 
+	/* Real hardware does not wait for those who spin on its CQs. */
+	set_user_nice(current, MIN_NICE);
 	while (!kthread_should_stop()) {
 		wait_event_interruptible(engine.wait, vhca_engine_has_work());
 		if (vhca_poll_uars() | vhca_run_qps()) {
