@@ -27,7 +27,8 @@ TEST(ErrorReasonTest, TableHasEveryReasonWithItsNameCodeAndWords) {
 }
 
 TEST(ErrorReasonTest, StatusCarriesReasonAndMetadata) {
-  absl::Status status = MakeError(v1::REASON_QP_NOT_FOUND, "no QP 0x800012", {{"qp_num", "0x800012"}});
+  absl::Status status =
+      MakeError(v1::REASON_QP_NOT_FOUND, "no QP 0x800012", {{"qp_num", "0x800012"}});
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(status.message(), "no QP 0x800012");
   EXPECT_EQ(ReasonOf(status), v1::REASON_QP_NOT_FOUND);

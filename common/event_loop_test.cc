@@ -51,8 +51,8 @@ TEST(EventLoopTest, TimersRunInTheOrderOfTheirTimes) {
   EXPECT_EQ(order, "ab");
 }
 
-// Two descriptors are ready in one batch, and the first one's handler ends the other's watch: its event
-// was fetched already and must not be delivered.
+// Two descriptors are ready in one batch, and the first one's handler ends the other's watch: its
+// event was fetched already and must not be delivered.
 TEST(EventLoopTest, EndedWatchGetsNoMoreEvents) {
   EventLoop loop;
   Pipe first, second;

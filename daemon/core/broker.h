@@ -90,8 +90,8 @@ class Broker {
   void CreateQp(const Caller& caller, CreateQpCall call, Done<CreateQpAnswer> done);
   // Makes no verbs call: the warm path.
   absl::StatusOr<OpenQpAnswer> OpenQp(const Caller& caller, const OpenQpCall& call);
-  void ModifyQp(const Caller& caller, ModifyQpCall call, Done<verbs::QpState> done);
-  void ConnectQp(const Caller& caller, ConnectQpCall call, Done<ConnectQpAnswer> done);
+  void ModifyQp(const Caller& caller, const ModifyQpCall& call, Done<verbs::QpState> done);
+  void ConnectQp(const Caller& caller, const ConnectQpCall& call, Done<ConnectQpAnswer> done);
   void QueryQp(const Caller& caller, const QpName& qp, Done<QueryQpAnswer> done);
   void DestroyQp(const Caller& caller, const QpName& qp, Done<DestroyQpAnswer> done);
   // The number of leases left on the same object.
@@ -184,7 +184,7 @@ class Broker {
                                                Done<OpenXrcdAnswer>& done, Later& later)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CreateXrcdTask(const Caller& caller, const OpenXrcdCall& call, XrcdId id,
-                      std::shared_ptr<verbs::Device> device, Done<OpenXrcdAnswer> done)
+                      const std::shared_ptr<verbs::Device>& device, Done<OpenXrcdAnswer> done)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<std::shared_ptr<KernelXrcd>> OpenInKernel(
       const std::shared_ptr<verbs::Device>& device);
@@ -192,6 +192,7 @@ class Broker {
   OpenXrcdAnswer AnswerOf(const LeaseRecord& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // ---- QPs.
+  // Both tasks have one signature, whether or not they pass `call` on.
   using QpTask = void (Broker::*)(const Caller& caller, CreateQpCall call, QpId id,
                                   std::shared_ptr<KernelXrcd> xrcd, Done<CreateQpAnswer> done);
   absl::StatusOr<LeaseRecord*> TryOpenQp(const Caller& caller, const OpenQpCall& call,

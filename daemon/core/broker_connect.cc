@@ -207,17 +207,18 @@ void Broker::WithQp(
   if (!refused.ok()) refuse(refused);
 }
 
-void Broker::ModifyQp(const Caller& caller, ModifyQpCall call, Done<QpState> done) {
+void Broker::ModifyQp(const Caller& caller, const ModifyQpCall& call, Done<QpState> done) {
   auto shared = std::make_shared<Done<QpState>>(std::move(done));
   WithQp(
       caller, call.qp, Access::kWrite,
       [shared](const absl::Status& status) { std::move (*shared)(status); },
-      [shared, change = std::move(call.change)](KernelQp& qp, const QpView&, uint32_t) {
+      [shared, change = call.change](KernelQp& qp, const QpView&, uint32_t) {
         std::move (*shared)(ModifyInKernel(qp, change));
       });
 }
 
-void Broker::ConnectQp(const Caller& caller, ConnectQpCall call, Done<ConnectQpAnswer> done) {
+void Broker::ConnectQp(const Caller& caller, const ConnectQpCall& call,
+                       Done<ConnectQpAnswer> done) {
   auto shared = std::make_shared<Done<ConnectQpAnswer>>(std::move(done));
   auto connect = [call](KernelQp& qp, uint32_t psn) -> absl::StatusOr<ConnectQpAnswer> {
     verbs::Device& device = *qp.xrcd->device;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fault sweep: for each operation, the n-th call to the kernel or to a port fails, for n = 1, 2, 3 ...
-// until the operation succeeds. After each failure nothing may be left of it, the books balance, no
-// descriptor leaks, and the same operation then works.
+// Fault sweep: for each operation, the n-th call to the kernel or to a port fails, for n = 1, 2, 3
+// ... until the operation succeeds. After each failure nothing may be left of it, the books
+// balance, no descriptor leaks, and the same operation then works.
 #include <dirent.h>
 
 #include <functional>

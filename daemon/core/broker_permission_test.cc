@@ -26,8 +26,7 @@ TEST_F(BrokerPermissionTest, StrangersGetTheSameAnswerWhetherOrNotItExists) {
     ConnectQpCall connect;
     connect.qp = NameOf(number);
     answers.push_back(Denial(ConnectQp(kMallory, connect).status()));
-    answers.push_back(
-        Denial(broker_->ListDomainQps(As(kMallory), DomainName(), "", {}).status()));
+    answers.push_back(Denial(broker_->ListDomainQps(As(kMallory), DomainName(), "", {}).status()));
     answers.push_back(Denial(broker_->DestroyXrcd(As(kMallory), DomainName()).status()));
     return answers;
   };

@@ -131,6 +131,7 @@ void Broker::PostQpTask(QpTask task, const QpRecord& qp, const Caller& caller, C
   });
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a QpTask.
 void Broker::CreateQpTask(const Caller& caller, CreateQpCall call, QpId id,
                           std::shared_ptr<KernelXrcd> xrcd, Done<CreateQpAnswer> done) {
   auto kernel = std::make_shared<KernelQp>();

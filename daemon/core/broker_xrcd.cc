@@ -85,14 +85,15 @@ absl::StatusOr<LeaseRecord*> Broker::StartCreateXrcd(const Caller& caller, OpenX
     ports_.executor->Post(name, StrandOf(id),
                           [this, caller, call = std::move(call), id, device = std::move(device),
                            done = std::move(done)]() mutable {
-                            CreateXrcdTask(caller, call, id, std::move(device), std::move(done));
+                            CreateXrcdTask(caller, call, id, device, std::move(done));
                           });
   });
   return nullptr;
 }
 
 void Broker::CreateXrcdTask(const Caller& caller, const OpenXrcdCall& call, XrcdId id,
-                            std::shared_ptr<verbs::Device> device, Done<OpenXrcdAnswer> done) {
+                            const std::shared_ptr<verbs::Device>& device,
+                            Done<OpenXrcdAnswer> done) {
   absl::StatusOr<std::shared_ptr<KernelXrcd>> kernel = OpenInKernel(device);
   Handover handover;
   absl::StatusOr<OpenXrcdAnswer> answer;

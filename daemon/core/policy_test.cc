@@ -37,9 +37,7 @@ TEST(PolicyTest, OwnerIsNotHelpedByTheOtherClasses) {
   EXPECT_FALSE(Allows(Acl(0606), kGroupMember, Access::kRead));
 }
 
-TEST(PolicyTest, RootIsNobodySpecial) {
-  EXPECT_FALSE(Allows(Acl(0660), kRoot, Access::kRead));
-}
+TEST(PolicyTest, RootIsNobodySpecial) { EXPECT_FALSE(Allows(Acl(0660), kRoot, Access::kRead)); }
 
 }  // namespace
 }  // namespace qpbroker::core

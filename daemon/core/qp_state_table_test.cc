@@ -68,11 +68,10 @@ TEST(QpStateTableTest, EveryStateGoesToResetAndErr) {
 }
 
 TEST(QpStateTableTest, TransitionThatDoesNotExistNamesNoAttribute) {
-  for (auto [from, to] : {std::pair(QpState::kReset, QpState::kRtr),
-                          std::pair(QpState::kReset, QpState::kRts),
-                          std::pair(QpState::kErr, QpState::kRts),
-                          std::pair(QpState::kRtr, QpState::kRtr),
-                          std::pair(QpState::kInit, QpState::kSqd)}) {
+  for (auto [from, to] :
+       {std::pair(QpState::kReset, QpState::kRtr), std::pair(QpState::kReset, QpState::kRts),
+        std::pair(QpState::kErr, QpState::kRts), std::pair(QpState::kRtr, QpState::kRtr),
+        std::pair(QpState::kInit, QpState::kSqd)}) {
     absl::Status status = CheckTransition(from, to, kRtr);
     EXPECT_EQ(ReasonOf(status), v1::REASON_INVALID_TRANSITION);
     EXPECT_EQ(ErrorInfoOf(status)->metadata().count("attribute"), 0u);

@@ -124,9 +124,15 @@ std::unique_ptr<QpRecord> Registry::RemoveQp(QpRecord& qp) {
   return Take(qps_, qp.id);
 }
 
+absl::btree_set<LeaseId>& Registry::HoldersOf(const LeaseRecord& lease) {
+  QpRecord* qp = lease.qp ? FindQp(*lease.qp) : nullptr;
+  XrcdRecord* xrcd = FindXrcd(lease.xrcd);
+  Require(xrcd != nullptr && (qp != nullptr || !lease.qp), "a lease on nothing");
+  return qp != nullptr ? qp->leases : xrcd->leases;
+}
+
 LeaseRecord& Registry::AddLease(std::unique_ptr<LeaseRecord> lease) {
-  auto& holders = lease->qp ? FindQp(*lease->qp)->leases : FindXrcd(lease->xrcd)->leases;
-  holders.insert(lease->id);
+  HoldersOf(*lease).insert(lease->id);
   const LeaseId id = lease->id;
   return *leases_.emplace(id, std::move(lease)).first->second;
 }
@@ -134,8 +140,7 @@ LeaseRecord& Registry::AddLease(std::unique_ptr<LeaseRecord> lease) {
 LeaseRecord* Registry::FindLease(LeaseId id) { return Find(leases_, id); }
 
 std::unique_ptr<LeaseRecord> Registry::RemoveLease(LeaseRecord& lease) {
-  auto& holders = lease.qp ? FindQp(*lease.qp)->leases : FindXrcd(lease.xrcd)->leases;
-  Require(holders.erase(lease.id) == 1, "a lease is taken back twice");
+  Require(HoldersOf(lease).erase(lease.id) == 1, "a lease is taken back twice");
   RemoveRequest(lease.request);
   return Take(leases_, lease.id);
 }

@@ -165,6 +165,9 @@ class Registry {
   size_t requests() const { return requests_.size(); }
 
  private:
+  // The references to the lease's target.
+  absl::btree_set<LeaseId>& HoldersOf(const LeaseRecord& lease);
+
   uint64_t last_xrcd_ = 0;
   uint64_t last_qp_ = 0;
   uint64_t last_lease_ = 0;

@@ -43,25 +43,26 @@ TEST(ResourceNameTest, GenerationMayBeLeftOutOfADomainsName) {
 }
 
 TEST(ResourceNameTest, EverythingElseIsRefused) {
-  for (const std::string& text : {
-           std::string(), std::string("devices"), std::string("devices/mlx5_0/xrcds/1000"),
-           std::string("devices/../xrcds/1000/job"), std::string("devices/mlx5_0/xrcds/-1/job"),
-           std::string("devices/mlx5_0/xrcds/01/job"), std::string("devices/mlx5_0/xrcds/+1/job"),
-           std::string("devices/mlx5_0/xrcds/4294967296/job"),
-           std::string("devices/mlx5_0/xrcds/1000/job@"),
-           std::string("devices/mlx5_0/xrcds/1000/job@5F0C2A9B11D4"),
-           std::string("devices/mlx5_0/xrcds/1000/job@000000000000"),
-           std::string("devices/mlx5_0/xrcds/1000/job@1@2"),
-           std::string("devices/mlx5_0/xrcds/1000/.."), std::string("devices/mlx5_0/xrcds/1000/"),
-           std::string("devices/mlx5_0/xrcds/1000/a\0b", 29),
-           std::string("devices/mlx5_0/xrcds/1000/job/qps"),
-           "devices/mlx5_0/xrcds/1000/" + std::string(10000, 'a')}) {
+  for (const std::string& text :
+       {std::string(), std::string("devices"), std::string("devices/mlx5_0/xrcds/1000"),
+        std::string("devices/../xrcds/1000/job"), std::string("devices/mlx5_0/xrcds/-1/job"),
+        std::string("devices/mlx5_0/xrcds/01/job"), std::string("devices/mlx5_0/xrcds/+1/job"),
+        std::string("devices/mlx5_0/xrcds/4294967296/job"),
+        std::string("devices/mlx5_0/xrcds/1000/job@"),
+        std::string("devices/mlx5_0/xrcds/1000/job@5F0C2A9B11D4"),
+        std::string("devices/mlx5_0/xrcds/1000/job@000000000000"),
+        std::string("devices/mlx5_0/xrcds/1000/job@1@2"),
+        std::string("devices/mlx5_0/xrcds/1000/.."), std::string("devices/mlx5_0/xrcds/1000/"),
+        std::string("devices/mlx5_0/xrcds/1000/a\0b", 29),
+        std::string("devices/mlx5_0/xrcds/1000/job/qps"),
+        "devices/mlx5_0/xrcds/1000/" + std::string(10000, 'a')}) {
     absl::Status status = ParseXrcdName("xrcd", text).status();
     EXPECT_EQ(ReasonOf(status), v1::REASON_INVALID_FIELD) << text;
     EXPECT_LT(status.message().size(), 300u) << "an error must not echo 10 kB";
     EXPECT_EQ(status.message().find('\0'), absl::string_view::npos);
   }
-  for (const char* number : {"0", "0x0", "0x1000000", "0xffffffff", "800012", "0x", "0X12", "0xAB"}) {
+  for (const char* number :
+       {"0", "0x0", "0x1000000", "0xffffffff", "800012", "0x", "0X12", "0xAB"}) {
     std::string text = "devices/mlx5_0/xrcds/1000/job/qps/" + std::string(number);
     EXPECT_EQ(ReasonOf(ParseQpName("qp", text).status()), v1::REASON_INVALID_FIELD) << text;
   }

@@ -175,7 +175,8 @@ ConnectionTable::~ConnectionTable() { Shutdown(absl::InfiniteDuration()); }
 void ConnectionTable::Adopt(UniqueFd socket, core::Scope scope) {
   absl::StatusOr<PeerCredentials> peer = ReadPeerCredentials(socket.get());
   if (!peer.ok()) {
-    return telemetry::LogLimited(telemetry::Event::kPeerRefused, "a client", peer.status().message());
+    return telemetry::LogLimited(telemetry::Event::kPeerRefused, "a client",
+                                 peer.status().message());
   }
   const uid_t uid = peer->uid;
   absl::StatusOr<core::Charge> charge = broker_.ChargeConnection(uid);

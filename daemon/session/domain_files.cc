@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel keys an XRC domain by (device, inode), so the file is the domain. Clients get a read-only
-// descriptor of an open file description of its own: a dup of ours would let them change its flags and
-// offset, and a writable one its content.
+// The kernel keys an XRC domain by (device, inode), so the file is the domain. Clients get a
+// read-only descriptor of an open file description of its own: a dup of ours would let them change
+// its flags and offset, and a writable one its content.
 #include "daemon/session/domain_files.h"
 
 #include <dirent.h>
@@ -29,8 +29,7 @@ class PrivateFile : public core::DomainFile {
   int fd() const override { return fd_.get(); }
 
   absl::StatusOr<UniqueFd> ReopenReadOnly() const override {
-    UniqueFd copy(
-        open(absl::StrCat("/proc/self/fd/", fd_.get()).c_str(), O_RDONLY | O_CLOEXEC));
+    UniqueFd copy(open(absl::StrCat("/proc/self/fd/", fd_.get()).c_str(), O_RDONLY | O_CLOEXEC));
     if (!copy) return ErrnoError(v1::REASON_DAEMON_LIMIT, errno, "open");
     return copy;
   }

@@ -2,8 +2,8 @@
 #ifndef QPBROKER_DAEMON_SESSION_DOMAIN_FILES_H_
 #define QPBROKER_DAEMON_SESSION_DOMAIN_FILES_H_
 
-// The files behind domains, in one directory that only root can enter. Their names are numbers of ours:
-// no client's string becomes a path.
+// The files behind domains, in one directory that only root can enter. Their names are numbers of
+// ours: no client's string becomes a path.
 
 #include <atomic>
 #include <memory>
@@ -17,8 +17,9 @@ namespace qpbroker::session {
 
 class DomainFiles : public core::DomainFilePort {
  public:
-  // Makes `directory` (mode 0700) if it does not exist and removes the files in it, which an earlier
-  // daemon left. An error says what stands in the way, e.g. that somebody else owns the directory.
+  // Makes `directory` (mode 0700) if it does not exist and removes the files in it, which an
+  // earlier daemon left. An error says what stands in the way, e.g. that somebody else owns the
+  // directory.
   static absl::StatusOr<std::unique_ptr<DomainFiles>> Open(const std::string& directory);
 
   // Any thread.

@@ -44,17 +44,16 @@ spdlog::level::level_enum ToSpdlog(Level level) {
 void StartLog(Level least) {
   spdlog::init_thread_pool(kQueuedLines, 1);
   auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-  auto logger =
-      std::make_shared<spdlog::async_logger>("qpbrokerd", sink, spdlog::thread_pool(),
-                                             spdlog::async_overflow_policy::overrun_oldest);
+  auto logger = std::make_shared<spdlog::async_logger>(
+      "qpbrokerd", sink, spdlog::thread_pool(), spdlog::async_overflow_policy::overrun_oldest);
   logger->set_level(ToSpdlog(least));
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%f%z %l %v");
   spdlog::set_default_logger(std::move(logger));
 }
 
 bool StopLog() {
-  // spdlog waits for its writer, and that for a pipe that perhaps nobody reads: the waiting is given
-  // to a thread that may be left behind.
+  // spdlog waits for its writer, and that for a pipe that perhaps nobody reads: the waiting is
+  // given to a thread that may be left behind.
   auto done = std::make_shared<absl::Notification>();
   std::thread([done] {
     spdlog::shutdown();

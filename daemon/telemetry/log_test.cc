@@ -55,7 +55,8 @@ TEST(LogTest, LineHasIdNameAndEscapedText) {
   Log(Event::kProtocolViolation, "uid 7: \x1b[31m\nQPB1000 daemon.started: not true");
   EXPECT_TRUE(StopLog());
   const std::string text = captured.Restore();
-  EXPECT_THAT(text, HasSubstr("warning QPB1201 peer.protocol_violation: uid 7: \\033[31m\\nQPB1000"));
+  EXPECT_THAT(text,
+              HasSubstr("warning QPB1201 peer.protocol_violation: uid 7: \\033[31m\\nQPB1000"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 

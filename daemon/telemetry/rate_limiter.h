@@ -8,8 +8,8 @@
 //   std::optional<uint64_t> left_out = limiter.Admit("QPB1200 uid 1000", absl::Now());
 //   if (left_out) Write(line, *left_out);
 //
-// Keys may be a client's doing: there are never more than `max_keys` of them; what comes beyond that
-// shares one. Any thread.
+// Keys may be a client's doing: there are never more than `max_keys` of them; what comes beyond
+// that shares one. Any thread.
 
 #include <cstdint>
 #include <optional>

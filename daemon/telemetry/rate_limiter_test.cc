@@ -30,7 +30,8 @@ TEST(RateLimiterTest, KeysBeyondTheLimitShareOne) {
   RateLimiter limiter(absl::Minutes(1), 10);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(limiter.Admit(absl::StrCat(i), kStart), 0u);
   EXPECT_EQ(limiter.Admit("stranger", kStart), 0u);
-  for (int i = 0; i < 1000; ++i) EXPECT_EQ(limiter.Admit(absl::StrCat("x", i), kStart), std::nullopt);
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_EQ(limiter.Admit(absl::StrCat("x", i), kStart), std::nullopt);
   EXPECT_EQ(limiter.Admit("3", kStart), std::nullopt) << "the known ones keep their own count";
   EXPECT_EQ(limiter.Admit("stranger", kStart + absl::Minutes(1)), 0u) << "there is room again";
   EXPECT_EQ(limiter.Admit("3", kStart + absl::Minutes(1)), 1u);

@@ -34,8 +34,13 @@ class IbvXrcd : public Xrcd {
 
   absl::StatusOr<std::unique_ptr<TargetQp>> OpenInPrivateContext(uint32_t qp_num);
 
+  // What the kernel would answer if the private handles were in this context.
+  bool IsBusyWithPrivateHandles() const;
+
   const IbvContext& context_;
   ibv_xrcd* xrcd_;  // Null: closed.
+  // Handles in private contexts, which the kernel does not count as this one's.
+  std::atomic<int> private_handles_ = 0;
   // The domain's file, where a private context will have to open the domain again.
   UniqueFd file_;
 };

@@ -10,8 +10,8 @@ namespace qpbroker::verbs {
 // As enum ibv_qp_state.
 enum class QpState : uint8_t { kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr };
 
-// Which members of QpAttributes are meant; the bits of enum ibv_qp_attr_mask. Those that an XRC target
-// QP never carries are left out.
+// Which members of QpAttributes are meant; the bits of enum ibv_qp_attr_mask. Those that an XRC
+// target QP never carries are left out.
 enum QpAttributeMask : uint32_t {
   kQpAttrState = 1u << 0,
   kQpAttrAccessFlags = 1u << 3,

@@ -2,20 +2,20 @@
 #ifndef QPBROKER_DAEMON_VERBS_VERBS_H_
 #define QPBROKER_DAEMON_VERBS_VERBS_H_
 
-// The hardware seam: what the broker needs of libibverbs, no more. IbvVerbs does it on a real kernel,
-// FakeVerbs in memory by the same rules and errnos; the contract test holds them together.
+// The hardware seam: what the broker needs of libibverbs, no more. IbvVerbs does it on a real
+// kernel, FakeVerbs in memory by the same rules and errnos; the contract test holds them together.
 //
 //   std::unique_ptr<Device> device = *verbs.OpenDevice("mlx5_0");
 //   std::unique_ptr<Xrcd> xrcd = *device->OpenXrcd(file.get(), OpenXrcdMode::kCreateExclusive);
 //   std::unique_ptr<TargetQp> qp = *xrcd->CreateTargetQp();
 //
-// Ownership: an Xrcd must outlive the QPs made from it, a Device its Xrcds. A destructor releases what
-// Destroy / Close did not, and ignores errors: call these where the answer matters.
-// Threads: Verbs, Device and Xrcd may be used from any thread, but Xrcd::Close with no other call under
-// way; calls on one TargetQp are serialised by the caller. Every call may take seconds in firmware.
-// Errors: a reason of common/error_reason.h with metadata "call" and "errno"; mapped per call, since the
-// kernel's errnos are not telling: EAGAIN from open_xrcd is "no such domain", EINVAL from open_qp is
-// "no such QP". EIO, after a device was removed, is DEVICE_GONE everywhere.
+// Ownership: an Xrcd must outlive the QPs made from it, a Device its Xrcds. A destructor releases
+// what Destroy / Close did not, and ignores errors: call these where the answer matters. Threads:
+// Verbs, Device and Xrcd may be used from any thread, but Xrcd::Close with no other call under way;
+// calls on one TargetQp are serialised by the caller. Every call may take seconds in firmware.
+// Errors: a reason of common/error_reason.h with metadata "call" and "errno"; mapped per call,
+// since the kernel's errnos are not telling: EAGAIN from open_xrcd is "no such domain", EINVAL from
+// open_qp is "no such QP". EIO, after a device was removed, is DEVICE_GONE everywhere.
 
 #include <cstdint>
 #include <memory>
@@ -54,7 +54,14 @@ struct DeviceInfo {
   std::string xrc_unsupported_reason;  // Where it is not: why, for a person.
 };
 
-enum class AsyncEventKind : uint8_t { kQpFatal, kQpOther, kPortActive, kPortDown, kDeviceFatal, kOther };
+enum class AsyncEventKind : uint8_t {
+  kQpFatal,
+  kQpOther,
+  kPortActive,
+  kPortDown,
+  kDeviceFatal,
+  kOther
+};
 
 struct AsyncEvent {
   AsyncEventKind kind = AsyncEventKind::kOther;
@@ -63,8 +70,8 @@ struct AsyncEvent {
   uint32_t type = 0;    // enum ibv_event_type.
 };
 
-// An XRC target QP. The handle is one reference to it: the kernel's QP goes with the last handle, in
-// whatever process that is.
+// An XRC target QP. The handle is one reference to it: the kernel's QP goes with the last handle,
+// in whatever process that is.
 class TargetQp {
  public:
   virtual ~TargetQp() = default;
@@ -73,15 +80,15 @@ class TargetQp {
 
   virtual uint32_t number() const = 0;
 
-  // ibv_modify_qp with exactly the attributes in `mask` (QpAttributeMask). INVALID_TRANSITION when the
-  // kernel says EINVAL.
+  // ibv_modify_qp with exactly the attributes in `mask` (QpAttributeMask). INVALID_TRANSITION when
+  // the kernel says EINVAL.
   virtual absl::Status Modify(const QpAttributes& attributes, uint32_t mask) = 0;
 
   // ibv_query_qp with every attribute.
   virtual absl::StatusOr<QpAttributes> Query() = 0;
 
-  // Lets go of the handle; on an error it is still held and may be tried again. After the device was
-  // removed this succeeds.
+  // Lets go of the handle; on an error it is still held and may be tried again. After the device
+  // was removed this succeeds.
   virtual absl::Status Destroy() = 0;
 
  protected:
@@ -126,20 +133,20 @@ class Device {
   // All ports, asked of the device now.
   virtual absl::StatusOr<std::vector<PortInfo>> QueryPorts() = 0;
 
-  // The domain of the inode behind `fd`, which must be a regular file. `fd` stays the caller's and need
-  // not stay open.
+  // The domain of the inode behind `fd`, which must be a regular file. `fd` stays the caller's and
+  // need not stay open.
   virtual absl::StatusOr<std::unique_ptr<Xrcd>> OpenXrcd(int fd, OpenXrcdMode mode) = 0;
 
-  // The descriptor that the device's objects hang on: while a copy of it is open in any process, what
-  // was made through this Device lives on after it. The Device owns it. Never give it to a client: it
-  // carries full power over all these objects.
+  // The descriptor that the device's objects hang on: while a copy of it is open in any process,
+  // what was made through this Device lives on after it. The Device owns it. Never give it to a
+  // client: it carries full power over all these objects.
   virtual int context_fd() const = 0;
 
   // Readable when an event is waiting.
   virtual int event_fd() const = 0;
 
-  // The next event, acknowledged before it is returned (an event that is not acknowledged blocks the
-  // destruction of its QP); nullopt when none is waiting. Never blocks. One thread only.
+  // The next event, acknowledged before it is returned (an event that is not acknowledged blocks
+  // the destruction of its QP); nullopt when none is waiting. Never blocks. One thread only.
   virtual absl::StatusOr<std::optional<AsyncEvent>> NextEvent() = 0;
 
  protected:
@@ -154,7 +161,8 @@ class Verbs {
   // Names of the devices there are now; empty where there are none or no RDMA at all.
   virtual absl::StatusOr<std::vector<std::string>> ListDevices() = 0;
 
-  // Opens one. DEVICE_NOT_FOUND if it is not there. A device without XRC can be opened: its info says so.
+  // Opens one. DEVICE_NOT_FOUND if it is not there. A device without XRC can be opened: its info
+  // says so.
   virtual absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name) = 0;
 };
 

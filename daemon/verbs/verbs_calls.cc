@@ -136,7 +136,6 @@ absl::Status OpenXrcdError(OpenXrcdMode mode, int errno_value, ErrorMetadata met
   return ErrnoError(reason, errno_value, CallName(Call::kOpenXrcd), std::move(metadata));
 }
 
-
 absl::StatusOr<struct stat> StatDomainFile(int fd) {
   struct stat file = {};
   int errno_value = 0;

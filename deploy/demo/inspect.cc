@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints what InspectionService shows on a socket, as text: the demo's stand-in where grpcurl cannot be
-// had.
+// Prints what InspectionService shows on a socket, as text: the demo's stand-in where grpcurl
+// cannot be had.
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>

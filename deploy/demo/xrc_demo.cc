@@ -45,8 +45,7 @@ struct Opened {
 };
 
 Opened Open(const Options& options) {
-  qpbroker::Client client =
-      Need(qpbroker::Client::Connect({.runtime_dir = options.runtime_dir}));
+  qpbroker::Client client = Need(qpbroker::Client::Connect({.runtime_dir = options.runtime_dir}));
   qpbroker::OpenXrcdOptions open = {.device = options.device, .name = options.domain};
   if (options.create) {
     open.create = true;
@@ -92,8 +91,8 @@ int Watch(const Options& options) {
   }
 }
 
-// Opens the QP in the kernel too, gives the lease back and keeps the kernel's handle until its input ends:
-// what a member of a domain can always do.
+// Opens the QP in the kernel too, gives the lease back and keeps the kernel's handle until its
+// input ends: what a member of a domain can always do.
 int Keep(const Options& options) {
   Opened opened = Open(options);
   qpbroker::ContextHandle context = Need(qpbroker::OpenDeviceContext(options.device));
@@ -125,8 +124,8 @@ int Receive(const Options& options) {
   return 1;
 }
 
-// Connects its initiator QP with the shared target QP, then sends each line "SRQ_NUMBER TEXT" of its
-// input.
+// Connects its initiator QP with the shared target QP, then sends each line "SRQ_NUMBER TEXT" of
+// its input.
 int Send(const Options& options) {
   Opened opened = Open(options);
   qpbroker::ContextHandle context = Need(qpbroker::OpenDeviceContext(options.device));
@@ -150,8 +149,7 @@ int Send(const Options& options) {
 }
 
 int WhoAmI(const Options& options) {
-  qpbroker::Client client =
-      Need(qpbroker::Client::Connect({.runtime_dir = options.runtime_dir}));
+  qpbroker::Client client = Need(qpbroker::Client::Connect({.runtime_dir = options.runtime_dir}));
   qpbroker::Identity identity = Need(client.WhoAmI());
   Say("uid " + std::to_string(identity.uid) + ", generation " + identity.generation);
   return 0;

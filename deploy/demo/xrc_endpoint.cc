@@ -47,8 +47,8 @@ XrcReceiver::XrcReceiver(ibv_context* context, ibv_xrcd* xrcd)
   ibv_srq_init_attr_ex attributes = {};
   attributes.attr.max_wr = kSlots;
   attributes.attr.max_sge = 1;
-  attributes.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
-                         IBV_SRQ_INIT_ATTR_CQ;
+  attributes.comp_mask =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
   attributes.srq_type = IBV_SRQT_XRC;
   attributes.pd = pd_;
   attributes.xrcd = xrcd;
@@ -128,8 +128,8 @@ Address XrcSender::address() const {
   return {qp_->qp_num, port.lid, kPsn, 128u << port.active_mtu};
 }
 
-// An initiator QP carries no responder's attributes (max_dest_rd_atomic, min_rnr_timer): newer kernels
-// refuse them.
+// An initiator QP carries no responder's attributes (max_dest_rd_atomic, min_rnr_timer): newer
+// kernels refuse them.
 void XrcSender::Connect(const Address& target) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_INIT;
@@ -144,10 +144,10 @@ void XrcSender::Connect(const Address& target) {
   attributes.rq_psn = target.psn;
   attributes.ah_attr.dlid = static_cast<uint16_t>(target.lid);
   attributes.ah_attr.port_num = kPort;
-  NeedZero(ibv_modify_qp(qp_, &attributes,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                             IBV_QP_RQ_PSN),
-           "ibv_modify_qp to RTR");
+  NeedZero(
+      ibv_modify_qp(qp_, &attributes,
+                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+      "ibv_modify_qp to RTR");
   attributes = {};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.timeout = 14;

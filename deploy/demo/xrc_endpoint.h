@@ -2,8 +2,8 @@
 #ifndef QPBROKER_DEPLOY_DEMO_XRC_ENDPOINT_H_
 #define QPBROKER_DEPLOY_DEMO_XRC_ENDPOINT_H_
 
-// Plain verbs for the demo: a receiver with an XRC SRQ, and a sender with an XRC initiator QP. A failed
-// call ends the program with its name: there is nothing to go on with.
+// Plain verbs for the demo: a receiver with an XRC SRQ, and a sender with an XRC initiator QP. A
+// failed call ends the program with its name: there is nothing to go on with.
 
 #include <infiniband/verbs.h>
 

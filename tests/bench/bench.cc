@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Latencies of one client that makes one call after another, contestants interleaved. Prints one JSON
-// object; tests/bench/run makes a table of it.
+// Latencies of one client that makes one call after another, contestants interleaved. Prints one
+// JSON object; tests/bench/run makes a table of it.
 //
 //   bench QPBROKERD ROUNDS CALLS
 #include <sys/prctl.h>
@@ -72,9 +72,9 @@ void Run(const std::string& qpbrokerd, int rounds, int calls) {
     Child grpc({self, "serve-bare-grpc", work + "/grpc.sock"});
     Child raw({self, "serve-raw-fd", work + "/raw.sock"});
     Child daemon({qpbrokerd, "--backend", "fake", "--runtime-dir", work + "/run"});
-    const std::vector<Contestant> contestants = {
-        BareGrpc(work + "/grpc.sock"), WhoAmI(work + "/run"), OpenQp(work + "/run"),
-        RawFd(work + "/raw.sock")};
+    const std::vector<Contestant> contestants = {BareGrpc(work + "/grpc.sock"),
+                                                 WhoAmI(work + "/run"), OpenQp(work + "/run"),
+                                                 RawFd(work + "/raw.sock")};
     std::printf("[");
     for (int round = 0; round < rounds; ++round) {
       for (size_t i = 0; i < contestants.size(); ++i) {

@@ -2,8 +2,8 @@
 #ifndef QPBROKER_TESTS_BENCH_CONTESTANTS_H_
 #define QPBROKER_TESTS_BENCH_CONTESTANTS_H_
 
-// What is measured against each other. Each contestant has a server process of its own and does one call
-// at a time.
+// What is measured against each other. Each contestant has a server process of its own and does one
+// call at a time.
 
 #include <functional>
 #include <memory>
@@ -30,7 +30,8 @@ class Child {
   int pid_;
 };
 
-// A unary call to a gRPC server that does nothing: callback API, one server object for the connection.
+// A unary call to a gRPC server that does nothing: callback API, one server object for the
+// connection.
 Contestant BareGrpc(const std::string& socket);
 // WhoAmI of the broker: the same call, with what the broker has around it.
 Contestant WhoAmI(const std::string& runtime_dir);

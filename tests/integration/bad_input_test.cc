@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What hostile and mistaken clients send: each gets its own documented reason, nothing is lost, nobody
-// else notices.
+// What hostile and mistaken clients send: each gets its own documented reason, nothing is lost,
+// nobody else notices.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -64,8 +64,9 @@ TEST_F(BadInputTest, DevicesAndNames) {
             "INVALID_FIELD");
   EXPECT_EQ(Reason(client_.OpenXrcd({.device = "fake0", .name = ""})), "MISSING_FIELD");
   EXPECT_EQ(Reason(client_.OpenXrcd({.device = "fake0", .name = "other"})), "XRCD_NOT_FOUND");
-  EXPECT_EQ(Reason(client_.OpenXrcd({.device = "fake0", .name = "x", .create = true, .mode = 01777})),
-            "INVALID_FIELD");
+  EXPECT_EQ(
+      Reason(client_.OpenXrcd({.device = "fake0", .name = "x", .create = true, .mode = 01777})),
+      "INVALID_FIELD");
   EXPECT_EQ(Reason(client_.OpenXrcd(
                 {.device = "fake0", .name = "x", .create = true, .request_id = "a b"})),
             "INVALID_FIELD");
@@ -148,7 +149,8 @@ TEST_F(BadInputTest, GarbageOnTheApiSocketEndsThatConnectionOnly) {
 
 // Its own daemon: the others should not end after 100 ms.
 TEST(AttachTimeoutTest, SessionThatNobodyAttachesEnds) {
-  TestDaemon daemon([](runtime::Config& config) { config.attach_timeout = absl::Milliseconds(100); });
+  TestDaemon daemon(
+      [](runtime::Config& config) { config.attach_timeout = absl::Milliseconds(100); });
   UniqueFd session = ConnectTo(daemon.runtime_dir() + "/session.sock", SOCK_SEQPACKET);
   ReceivedPacket greeting;
   ASSERT_EQ(ReceivePacket(session.get(), greeting), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client is killed before and behind each system call by which it opens, uses and closes. After each
-// death the counts are 0, the domain is gone and can be made anew.
+// A client is killed before and behind each system call by which it opens, uses and closes. After
+// each death the counts are 0, the domain is gone and can be made anew.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,7 +43,8 @@ TEST(CrashSweepTest, EachPointOfAClientsLife) {
     const int status = RunClient(daemon.runtime_dir(), point);
     EXPECT_TRUE(Eventually([&] {
       return daemon.kernel().qps() == 0 && daemon.kernel().xrcds() == 0;
-    })) << "killed at point " << point;
+    })) << "killed at point "
+        << point;
     EXPECT_TRUE(NothingIsOpenBeyond(before)) << "killed at point " << point;
     if (status == 0) break;
     ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << point << ": " << status;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The n-th system call fails, in the daemon or in the client, for n = 1, 2, 3 ... until the operation
-// goes through without meeting the fault. After each failure nothing is left: no reference, no
-// descriptor on either side; and the same operation then works on a fresh connection.
+// The n-th system call fails, in the daemon or in the client, for n = 1, 2, 3 ... until the
+// operation goes through without meeting the fault. After each failure nothing is left: no
+// reference, no descriptor on either side; and the same operation then works on a fresh connection.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -49,13 +49,14 @@ class FaultSweepTest : public ::testing::Test {
   using Operation = std::function<std::optional<Error>(Client& client)>;
 
   std::optional<Error> Run(const Operation& operation) {
-    Result<Client> client =
-        Client::Connect({.runtime_dir = daemon_.runtime_dir(), .timeout = std::chrono::seconds(10)});
+    Result<Client> client = Client::Connect(
+        {.runtime_dir = daemon_.runtime_dir(), .timeout = std::chrono::seconds(10)});
     if (!client.ok()) return client.error();
     return operation(*client);
   }
 
-  // `met`: the calls that the operation is known to make, each of which must have failed at least once.
+  // `met`: the calls that the operation is known to make, each of which must have failed at least
+  // once.
   void Sweep(const std::vector<SystemCall>& met, const Operation& operation) {
     std::set<SystemCall> failed;
     std::optional<Error> first = Run(operation);
@@ -99,8 +100,8 @@ const std::vector<SystemCall> kOfConnecting = {SystemCall::kSendmsg, SystemCall:
                                                SystemCall::kAccept4, SystemCall::kEpollCtl,
                                                SystemCall::kFcntl};
 const std::vector<SystemCall> kOfOpening = {SystemCall::kSendmsg, SystemCall::kRecvmsg,
-                                            SystemCall::kPipe2, SystemCall::kOpenat,
-                                            SystemCall::kOpen, SystemCall::kEpollCtl};
+                                            SystemCall::kPipe2,   SystemCall::kOpenat,
+                                            SystemCall::kOpen,    SystemCall::kEpollCtl};
 
 TEST_F(FaultSweepTest, Connect) {
   Sweep(kOfConnecting, [](Client& client) { return ErrorOf(client.WhoAmI()); });

@@ -108,8 +108,7 @@ TEST_F(JobTest, EventsComeByTheLease) {
   Client client = Connect();
   Xrcd domain = *client.OpenXrcd(Domain());
   Qp qp = *client.CreateQp(domain.name());
-  daemon_.kernel().RaiseEvent("fake0",
-                              {verbs::AsyncEventKind::kQpFatal, qp.number(), 0, 1});
+  daemon_.kernel().RaiseEvent("fake0", {verbs::AsyncEventKind::kQpFatal, qp.number(), 0, 1});
   Result<std::optional<Event>> event = qp.lease()->WaitEvent(std::chrono::seconds(20));
   ASSERT_TRUE(event.ok() && event->has_value());
   EXPECT_EQ((*event)->kind, Event::Kind::kQpError);
@@ -146,8 +145,10 @@ TEST_F(JobTest, ManyThreadsEachGetTheirOwn) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
-      const std::string key = "k" + std::to_string(t);
       for (int i = 0; i < 20; ++i) {
+        // A key of its own each time: the one before is free only once its QP's last lease was seen
+        // to go.
+        const std::string key = "k" + std::to_string(t) + "-" + std::to_string(i);
         Result<Qp> qp = client.CreateQp(domain.name(), {.key = key});
         ASSERT_TRUE(qp.ok()) << qp.error().ToString();
         Result<QpStatus> status = client.QueryQp(qp->name());

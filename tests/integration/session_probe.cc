@@ -2,11 +2,14 @@
 //
 // Plays with a session's nonce from several processes and uids; for the lab.
 //
-//   session_probe RUNTIME_DIR greet           prints the nonce of a new session and keeps it until its
+//   session_probe RUNTIME_DIR greet           prints the nonce of a new session and keeps it until
+//   its
 //                                             input ends
-//   session_probe RUNTIME_DIR attach HEX...   attaches one connection by each nonce in turn and prints
+//   session_probe RUNTIME_DIR attach HEX...   attaches one connection by each nonce in turn and
+//   prints
 //                                             "OK" or the reason of each
-//   session_probe RUNTIME_DIR open DEVICE     asks for descriptors without a session, prints the reason
+//   session_probe RUNTIME_DIR open DEVICE     asks for descriptors without a session, prints the
+//   reason
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
@@ -88,7 +91,8 @@ int Open(const std::string& runtime_dir, const std::string& device) {
   request.set_create(true);
   request.set_request_id("probe");
   v1::OpenXrcdResponse response;
-  std::printf("%s\n", ReasonOf(NewStub(runtime_dir)->OpenXrcd(&context, request, &response)).c_str());
+  std::printf("%s\n",
+              ReasonOf(NewStub(runtime_dir)->OpenXrcd(&context, request, &response)).c_str());
   return 0;
 }
 

@@ -18,8 +18,8 @@ bool ClearFault();
 // "sendmsg"
 const char* NameOf(SystemCall call);
 
-// The process kills itself by SIGKILL at a point of its life: point 2n is before its n-th call of any kind
-// above, counted from 0, point 2n+1 behind it. A negative number: never.
+// The process kills itself by SIGKILL at a point of its life: point 2n is before its n-th call of
+// any kind above, counted from 0, point 2n+1 behind it. A negative number: never.
 void KillAtPoint(int point);
 
 }  // namespace qpbroker::testing

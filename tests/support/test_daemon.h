@@ -2,8 +2,9 @@
 #ifndef QPBROKER_TESTS_SUPPORT_TEST_DAEMON_H_
 #define QPBROKER_TESTS_SUPPORT_TEST_DAEMON_H_
 
-// The whole daemon in a thread of the test's process, on real sockets in a directory of its own and on a
-// fake kernel: so that a test can count what both sides have open and make system calls fail on either.
+// The whole daemon in a thread of the test's process, on real sockets in a directory of its own and
+// on a fake kernel: so that a test can count what both sides have open and make system calls fail
+// on either.
 //
 //   TestDaemon daemon;
 //   Client client = *Client::Connect({.runtime_dir = daemon.runtime_dir()});
@@ -19,7 +20,8 @@ namespace qpbroker::testing {
 
 class TestDaemon {
  public:
-  // Starts it with one device, fake0, and returns when it serves. `change` may change the configuration.
+  // Starts it with one device, fake0, and returns when it serves. `change` may change the
+  // configuration.
   explicit TestDaemon(const std::function<void(runtime::Config&)>& change = {});
   // Stops it by SIGTERM and expects that it gave everything back.
   ~TestDaemon();

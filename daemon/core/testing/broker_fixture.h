@@ -141,15 +141,13 @@ class BrokerFixture : public testing::Test {
     return Await<DestroyQpAnswer>(
         [&](Done<DestroyQpAnswer> done) { broker_->DestroyQp(As(uid), name, std::move(done)); });
   }
-  absl::StatusOr<ConnectQpAnswer> ConnectQp(uid_t uid, ConnectQpCall call) {
-    return Await<ConnectQpAnswer>([&](Done<ConnectQpAnswer> done) {
-      broker_->ConnectQp(As(uid), std::move(call), std::move(done));
-    });
+  absl::StatusOr<ConnectQpAnswer> ConnectQp(uid_t uid, const ConnectQpCall& call) {
+    return Await<ConnectQpAnswer>(
+        [&](Done<ConnectQpAnswer> done) { broker_->ConnectQp(As(uid), call, std::move(done)); });
   }
-  absl::StatusOr<verbs::QpState> ModifyQp(uid_t uid, ModifyQpCall call) {
-    return Await<verbs::QpState>([&](Done<verbs::QpState> done) {
-      broker_->ModifyQp(As(uid), std::move(call), std::move(done));
-    });
+  absl::StatusOr<verbs::QpState> ModifyQp(uid_t uid, const ModifyQpCall& call) {
+    return Await<verbs::QpState>(
+        [&](Done<verbs::QpState> done) { broker_->ModifyQp(As(uid), call, std::move(done)); });
   }
   absl::StatusOr<QueryQpAnswer> QueryQp(uid_t uid, const QpName& name) {
     return Await<QueryQpAnswer>(

@@ -2,8 +2,8 @@
 #ifndef QPBROKER_DAEMON_CORE_TESTING_FAKE_PORTS_H_
 #define QPBROKER_DAEMON_CORE_TESTING_FAKE_PORTS_H_
 
-// The broker's surroundings, in memory: real pipes and files, delivery into a map, an executor that runs
-// when told, a clock that stands. Each can be made to fail. Not thread-safe.
+// The broker's surroundings, in memory: real pipes and files, delivery into a map, an executor that
+// runs when told, a clock that stands. Each can be made to fail. Not thread-safe.
 
 #include <deque>
 #include <map>

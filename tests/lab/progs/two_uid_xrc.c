@@ -77,15 +77,13 @@ static struct ibv_xrcd *open_domain(struct ibv_context *context, const char *fil
   return xrcd;
 }
 
-static struct peer describe(struct ibv_context *context, unsigned qpn) {
+// Prints what the other side needs to connect.
+static struct peer announce(struct ibv_context *context, unsigned qpn) {
   struct ibv_port_attr port;
   require_zero(ibv_query_port(context, kPort, &port), "query port");
-  return (struct peer){.qpn = qpn, .lid = port.lid, .psn = (unsigned)getpid() & 0xffffff};
-}
-
-static void print_peer(struct peer peer) {
-  printf("%u %u %u\n", peer.qpn, peer.lid, peer.psn);
-  fflush(stdout);
+  struct peer self = {.qpn = qpn, .lid = port.lid, .psn = (unsigned)getpid() & 0xffffff};
+  printf("%u %u %u\n", self.qpn, self.lid, self.psn);
+  return self;
 }
 
 // RESET to RTS. The attributes that each type requires differ.
@@ -150,15 +148,13 @@ static int own(const char *file, const char *device) {
                                      .xrcd = open_domain(context, file, O_CREAT)};
   struct ibv_qp *qp = ibv_create_qp_ex(context, &attr);
   require(qp != NULL, "create target QP");
-  const struct peer self = describe(context, qp->qp_num);
-  print_peer(self);
+  const struct peer self = announce(context, qp->qp_num);
 
   struct peer remote;
   errno = EPROTO;
   require(scanf("%u %u %u", &remote.qpn, &remote.lid, &remote.psn) == 3, "sender's numbers");
   connect_qp(qp, 1, self, remote);
   puts("connected");
-  fflush(stdout);
   while (getchar() != EOF) {
   }
   return 0;
@@ -188,7 +184,6 @@ static int receive(const char *file, const char *device, unsigned qpn, const cha
   struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
   require_zero(ibv_post_srq_recv(srq, &wr, &bad), "post receive");
   printf("%" PRIu32 "\n", number);
-  fflush(stdout);
 
   struct ibv_wc wc;
   wait_for_completion(end.cq, &wc);
@@ -213,8 +208,7 @@ static int send_text(const char *device, const char *text) {
                                      .cap = {.max_send_wr = 1, .max_send_sge = 1}};
   struct ibv_qp *qp = ibv_create_qp_ex(context, &attr);
   require(qp != NULL, "create initiator QP");
-  const struct peer self = describe(context, qp->qp_num);
-  print_peer(self);
+  const struct peer self = announce(context, qp->qp_num);
 
   struct peer remote;
   unsigned srqn;
@@ -252,6 +246,7 @@ static struct part start(const char *user, char *const argv[]) {
     execv("/proc/self/exe", argv);
     die("exec");
   }
+  setvbuf(part.to, NULL, _IOLBF, 0);
   close(down[0]);
   close(up[1]);
   return part;
@@ -284,7 +279,6 @@ static int play_all(char *device) {
   struct part carol = start("carol", (char *[]){"two_uid_xrc", "send", device, text, NULL});
   hear(&carol, "carol", sender, sizeof(sender));
   fprintf(alice.to, "%s\n", sender);
-  fflush(alice.to);
   hear(&alice, "alice", line, sizeof(line));
 
   char number[16];
@@ -298,7 +292,6 @@ static int play_all(char *device) {
   require(!kill(alice.pid, SIGKILL) && waitpid(alice.pid, NULL, 0) == alice.pid, "kill alice");
   puts("alice: killed");
   fprintf(carol.to, "%s %s\n", target, srqn);
-  fflush(carol.to);
   hear(&carol, "carol", line, sizeof(line));
   hear(&bob, "bob", line, sizeof(line));
   finish(&carol, "carol");
@@ -307,6 +300,7 @@ static int play_all(char *device) {
 }
 
 int main(int argc, char *argv[]) {
+  setvbuf(stdout, NULL, _IOLBF, 0);  // A part is heard through a pipe.
   if (argc == 1) return play_all("vhca0");
   if (argc == 4 && !strcmp(argv[1], "own")) return own(argv[2], argv[3]);
   if (argc == 6 && !strcmp(argv[1], "recv"))
