@@ -41,8 +41,8 @@ TEST(StrandExecutorTest, StrandsRunAtTheSameTime) {
 }
 
 TEST(StrandExecutorTest, StuckStrandsOfOneDeviceDoNotStopAnother) {
+  absl::Notification release, other;  // The executor's last tasks still use them.
   StrandExecutor executor(2);
-  absl::Notification release, other;
   for (uint64_t strand : {1, 2, 3}) {
     executor.Post("stuck", strand, [&] { release.WaitForNotification(); });
   }
@@ -54,8 +54,8 @@ TEST(StrandExecutorTest, StuckStrandsOfOneDeviceDoNotStopAnother) {
 }
 
 TEST(StrandExecutorTest, StuckStrandTakesOnlyOneThread) {
+  absl::Notification release, other;  // The executor's last tasks still use them.
   StrandExecutor executor(2);
-  absl::Notification release, other;
   for (int i = 0; i < 5; ++i) executor.Post("dev", 1, [&] { release.WaitForNotification(); });
   executor.Post("dev", 2, [&] { other.Notify(); });
   EXPECT_TRUE(other.WaitForNotificationWithTimeout(absl::Seconds(20)));
