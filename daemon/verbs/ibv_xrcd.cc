@@ -124,12 +124,13 @@ absl::StatusOr<std::unique_ptr<TargetQp>> IbvXrcd::OpenInPrivateContext(uint32_t
     ibv_close_xrcd(xrcd);
     return status;
   }
-  return std::make_unique<IbvTargetQp>(context_, qp, std::move(context));
+  return std::make_unique<IbvTargetQp>(
+      context_, qp, std::make_unique<PrivateHandle>(std::move(context), private_handles_));
 }
 
 absl::Status IbvXrcd::Close() {
   if (xrcd_ == nullptr) return absl::OkStatus();
-  int error = ErrnoOf(ibv_close_xrcd(xrcd_));
+  int error = IsBusyWithPrivateHandles() ? EBUSY : ErrnoOf(ibv_close_xrcd(xrcd_));
   if (error != 0) {
     return CallError(Call::kCloseXrcd, error, {{"device", context_.device_name()}});
   }
@@ -138,13 +139,20 @@ absl::Status IbvXrcd::Close() {
   return absl::OkStatus();
 }
 
+bool IbvXrcd::IsBusyWithPrivateHandles() const {
+  if (private_handles_ == 0) return false;
+  // Once the device is gone every close succeeds. Only a call into the kernel tells.
+  ibv_device_attr attributes = {};
+  return ErrnoOf(ibv_query_device(context_.get(), &attributes)) != EIO;
+}
+
 IbvTargetQp::~IbvTargetQp() { Destroy().IgnoreError(); }
 
 absl::Status IbvTargetQp::Modify(const QpAttributes& attributes, uint32_t mask) {
   if (absl::Status status = CheckModifyArguments(attributes, mask); !status.ok()) return status;
   int error = 0;
-  if (private_context_ != nullptr && mask == kQpAttrState && attributes.state == QpState::kReset) {
-    error = ResetOpenedQp(private_context_->provider(), qp_);
+  if (private_handle_ != nullptr && mask == kQpAttrState && attributes.state == QpState::kReset) {
+    error = ResetOpenedQp(private_handle_->provider(), qp_);
   } else {
     ibv_qp_attr attr = ToIbv(attributes, mask);
     error = ErrnoOf(ibv_modify_qp(qp_, &attr, static_cast<int>(mask)));
@@ -166,8 +174,8 @@ absl::StatusOr<QpAttributes> IbvTargetQp::Query() {
 
 absl::Status IbvTargetQp::Destroy() {
   if (qp_ == nullptr) return absl::OkStatus();
-  if (private_context_ != nullptr) {
-    private_context_.reset();
+  if (private_handle_ != nullptr) {
+    private_handle_.reset();
   } else {
     int error = ErrnoOf(ibv_destroy_qp(qp_));
     if (error != 0) return Error(Call::kDestroyQp, error);

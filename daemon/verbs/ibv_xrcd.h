@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -16,6 +17,28 @@
 #include "daemon/verbs/verbs_calls.h"
 
 namespace qpbroker::verbs {
+
+// The context of its own of one opened handle; the handle goes with it. `count` is how many of
+// these a domain has, and must outlive it.
+class PrivateHandle {
+ public:
+  PrivateHandle(std::unique_ptr<IbvContext> context, std::atomic<int>& count)
+      : context_(std::move(context)), count_(count) {
+    ++count_;
+  }
+  ~PrivateHandle() {
+    context_.reset();
+    --count_;
+  }
+  PrivateHandle(const PrivateHandle&) = delete;
+  PrivateHandle& operator=(const PrivateHandle&) = delete;
+
+  const IbvProvider& provider() const { return context_->provider(); }
+
+ private:
+  std::unique_ptr<IbvContext> context_;
+  std::atomic<int>& count_;
+};
 
 class IbvXrcd : public Xrcd {
  public:
@@ -34,7 +57,7 @@ class IbvXrcd : public Xrcd {
 
   absl::StatusOr<std::unique_ptr<TargetQp>> OpenInPrivateContext(uint32_t qp_num);
 
-  // What the kernel would answer if the private handles were in this context.
+  // Whether the kernel would call the domain busy if the private handles were in this context.
   bool IsBusyWithPrivateHandles() const;
 
   const IbvContext& context_;
@@ -47,10 +70,10 @@ class IbvXrcd : public Xrcd {
 
 class IbvTargetQp : public TargetQp {
  public:
-  // `private_context`, where there is one, is what `qp` was opened in: the handle goes with it.
-  IbvTargetQp(const IbvContext& context, ibv_qp* qp, std::unique_ptr<IbvContext> private_context)
+  // `private_handle`, where there is one, is what `qp` was opened in.
+  IbvTargetQp(const IbvContext& context, ibv_qp* qp, std::unique_ptr<PrivateHandle> private_handle)
       : context_(context),
-        private_context_(std::move(private_context)),
+        private_handle_(std::move(private_handle)),
         qp_(qp),
         number_(qp->qp_num) {}
   ~IbvTargetQp() override;
@@ -64,7 +87,7 @@ class IbvTargetQp : public TargetQp {
   absl::Status Error(Call call, int errno_value) const;
 
   const IbvContext& context_;
-  std::unique_ptr<IbvContext> private_context_;
+  std::unique_ptr<PrivateHandle> private_handle_;
   ibv_qp* qp_;  // Null: destroyed.
   const uint32_t number_;
 };
