@@ -137,7 +137,9 @@ title e 'Anybody can look, as far as they may'
 if command -v grpcurl >/dev/null; then
   say 'grpcurl on the admin socket:'
   grpcurl -plaintext -unix -authority localhost "$run/admin.sock" \
-    qpbroker.v1.InspectionService/ListQps | sed 's/^/        /'
+    qpbroker.v1.InspectionService/ListQps >"$work/qps" 2>&1
+  sed 's/^/        /' "$work/qps"
+  check "it lists the QP with $expected leases" grep -q "\"lease_count\": $expected" "$work/qps"
   say 'grpcurl as bob on the api socket says who he is:'
   (as $bob $job_group grpcurl -plaintext -unix -authority localhost "$run/api.sock" \
     qpbroker.v1.BrokerService/WhoAmI) >"$work/whoami" 2>&1
