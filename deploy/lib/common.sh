@@ -51,13 +51,14 @@ bazel_display() {
 }
 
 # Bazel with the options that a person may add by QPBROKER_BAZEL_STARTUP and QPBROKER_BAZEL_FLAGS.
-# The disk cache makes a second clone, or a second configuration, quick.
+# The disk cache makes a second clone, or a second configuration, quick; the lab and the benchmarks, which
+# call Bazel themselves, get it by the same variable.
+export QPBROKER_BAZEL_FLAGS="--disk_cache=$cache/qpbroker-bazel ${QPBROKER_BAZEL_FLAGS:-}"
 bazel_run() {
   local command=$1
   shift
   # shellcheck disable=SC2046,SC2086 # Lists of words.
-  bazel ${QPBROKER_BAZEL_STARTUP:-} "$command" --disk_cache="$cache/qpbroker-bazel" \
-    $(bazel_display) ${QPBROKER_BAZEL_FLAGS:-} "$@"
+  bazel ${QPBROKER_BAZEL_STARTUP:-} "$command" $(bazel_display) $QPBROKER_BAZEL_FLAGS "$@"
 }
 
 bazel_info() {
