@@ -54,6 +54,8 @@ class BrokerFaultTest : public BrokerFixture {
         ASSERT_LT(n, 100) << name << ": the operation never succeeds";
         inject(n);
         absl::Status status = operation();
+        const bool port_failed = leases_.failed() || files_.failed() || delivery_.failed();
+        EXPECT_FALSE(status.ok() && port_failed) << name << " " << n << ": the caller is not told";
         inject(0);
         Settle();
         EXPECT_EQ(kernel_.qps(), qps) << name << " " << n;

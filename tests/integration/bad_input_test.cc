@@ -49,7 +49,8 @@ class BadInputTest : public ::testing::Test {
   std::string Reason(const auto& result) { return result.ok() ? "OK" : result.error().reason; }
   std::string Field(const auto& result) { return result.error().metadata.at("field"); }
 
-  TestDaemon daemon_;
+  // No session ends here for want of an Attach: what ends one is what the test did.
+  TestDaemon daemon_{[](runtime::Config& config) { config.attach_timeout = absl::Hours(1); }};
   Client client_;
   Xrcd domain_;
 };

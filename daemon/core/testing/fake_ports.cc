@@ -16,9 +16,6 @@
 namespace qpbroker::core {
 namespace {
 
-// Counts down to the call that is to fail.
-bool FailsNow(int& fail_in) { return fail_in > 0 && --fail_in == 0; }
-
 absl::StatusOr<UniqueFd> OpenThroughProc(int fd, int flags) {
   UniqueFd opened(open(absl::StrCat("/proc/self/fd/", fd).c_str(), flags | O_CLOEXEC));
   if (!opened) return ErrnoError(v1::REASON_DAEMON_LIMIT, errno, "open");
@@ -56,7 +53,7 @@ class FakeLeasePort::End : public LeaseEnd {
 
 absl::StatusOr<NewLease> FakeLeasePort::CreateLease(LeaseId id) {
   int ends[2];
-  if (FailsNow(fail_in_)) return ErrnoError(v1::REASON_DAEMON_LIMIT, EMFILE, "pipe2");
+  if (FailsNow()) return ErrnoError(v1::REASON_DAEMON_LIMIT, EMFILE, "pipe2");
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) std::abort();
   return NewLease{std::make_unique<End>(*this, id, UniqueFd(ends[1])), UniqueFd(ends[0])};
 }
@@ -91,7 +88,7 @@ class MemoryFile : public DomainFile {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DomainFile>> FakeDomainFilePort::CreateDomainFile() {
-  if (FailsNow(fail_in_)) return ErrnoError(v1::REASON_DAEMON_LIMIT, ENOSPC, "openat");
+  if (FailsNow()) return ErrnoError(v1::REASON_DAEMON_LIMIT, ENOSPC, "openat");
   UniqueFd fd(memfd_create("domain", MFD_CLOEXEC));
   if (!fd) std::abort();
   return std::make_unique<MemoryFile>(std::move(fd), files_);
@@ -99,7 +96,7 @@ absl::StatusOr<std::unique_ptr<DomainFile>> FakeDomainFilePort::CreateDomainFile
 
 absl::Status FakeDeliveryPort::Deliver(SessionId session, const v1::FdDelivery& delivery,
                                        absl::Span<const int> fds) {
-  if (FailsNow(fail_in_)) return MakeError(v1::REASON_SESSION_BACKLOG);
+  if (FailsNow()) return MakeError(v1::REASON_SESSION_BACKLOG);
   Delivered delivered{delivery.grant_id(), delivery.request_id(), {}, {}};
   for (size_t i = 0; i < fds.size(); ++i) {
     UniqueFd copy(fcntl(fds[i], F_DUPFD_CLOEXEC, 0));

@@ -17,30 +17,48 @@
 
 namespace qpbroker::core {
 
+// Makes one call of a port fail.
+class FailPoint {
+ public:
+  // The n-th call from now fails (1: the next); 0: none.
+  void FailNth(int n) {
+    fail_in_ = n;
+    failed_ = false;
+  }
+  // Whether the call that was to fail did.
+  bool failed() const { return failed_; }
+
+ protected:
+  // Counts down; true for the call that is to fail.
+  bool FailsNow() {
+    failed_ = failed_ || fail_in_ == 1;
+    return fail_in_ > 0 && --fail_in_ == 0;
+  }
+
+ private:
+  int fail_in_ = 0;
+  bool failed_ = false;
+};
+
 // Pipes as the real daemon makes them.
-class FakeLeasePort : public LeasePort {
+class FakeLeasePort : public LeasePort, public FailPoint {
  public:
   absl::StatusOr<NewLease> CreateLease(LeaseId id) override;
 
-  // The n-th creation from now fails (1: the next); 0: none.
-  void FailNth(int n) { fail_in_ = n; }
   // Leases whose last holder's end was closed, as the watcher would report them.
   std::vector<LeaseId> WithoutHolder() const;
 
  private:
   class End;
-  int fail_in_ = 0;
   std::map<LeaseId, const End*> ends_;
 };
 
-class FakeDomainFilePort : public DomainFilePort {
+class FakeDomainFilePort : public DomainFilePort, public FailPoint {
  public:
   absl::StatusOr<std::unique_ptr<DomainFile>> CreateDomainFile() override;
-  void FailNth(int n) { fail_in_ = n; }
   int files() const { return *files_; }
 
  private:
-  int fail_in_ = 0;
   std::shared_ptr<int> files_ = std::make_shared<int>(0);
 };
 
@@ -52,11 +70,10 @@ struct Delivered {
   UniqueFd xrcd;
 };
 
-class FakeDeliveryPort : public DeliveryPort {
+class FakeDeliveryPort : public DeliveryPort, public FailPoint {
  public:
   absl::Status Deliver(SessionId session, const v1::FdDelivery& delivery,
                        absl::Span<const int> fds) override;
-  void FailNth(int n) { fail_in_ = n; }
   // The oldest delivery of `session` that was not taken yet; aborts if there is none.
   Delivered Take(SessionId session);
   size_t waiting(SessionId session) const;
@@ -65,7 +82,6 @@ class FakeDeliveryPort : public DeliveryPort {
   void DropAll() { queues_.clear(); }
 
  private:
-  int fail_in_ = 0;
   std::map<SessionId, std::deque<Delivered>> queues_;
 };
 
