@@ -1,28 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole library against a daemon in this process that misbehaves on demand.
+// The whole library against a daemon in this process that does what it should.
 #include "qpbroker/client.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
-#include <atomic>
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <functional>
 #include <future>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "client/src/testing/fake_daemon.h"
-#include "client/src/testing/fake_session.h"
+#include "client/src/testing/client_fixture.h"
 #include "client/src/testing/fd_census.h"
 #include "client/src/testing/grant_fds.h"
 #include "gtest/gtest.h"
@@ -31,56 +21,11 @@ namespace qpbroker {
 namespace {
 
 using client::testing::ContentOf;
-using client::testing::Eventually;
-using client::testing::FakeDaemon;
 using client::testing::FdCensus;
-using client::testing::FileLimit;
-using client::testing::GreetingBytes;
-using client::testing::ListenUnix;
-using client::testing::MakeTempDir;
 using client::testing::NothingIsOpenBeyond;
-using client::testing::SendRaw;
 using std::chrono::milliseconds;
 
-// For what never comes.
-constexpr CallOptions kBrief{.timeout = milliseconds(100)};
-
-class ClientTest : public ::testing::Test {
- protected:
-  ClientTest() { std::signal(SIGPIPE, SIG_DFL); }
-
-  Result<Client> TryConnect(milliseconds timeout = std::chrono::seconds(30)) {
-    return Client::Connect({.runtime_dir = daemon_.dir(), .timeout = timeout});
-  }
-
-  Client Connect() {
-    Result<Client> connected = TryConnect();
-    EXPECT_TRUE(connected.ok()) << connected.error().ToString();
-    return *std::move(connected);
-  }
-
-  // Opens a domain honestly and gives it back: the client has survived what came before.
-  void ExpectNextCallWorks(Client& client) {
-    daemon_.Behave();
-    Result<Xrcd> domain = client.OpenXrcd({.device = "vhca0", .name = "next"});
-    ASSERT_TRUE(domain.ok()) << domain.error().ToString();
-    EXPECT_EQ(ContentOf(domain->domain_fd()), "next");
-    Result<uint32_t> closed = domain->Close();
-    EXPECT_TRUE(closed.ok()) << closed.error().ToString();
-  }
-
-  // For clients that ended: their ends in the fake are open a little longer.
-  ::testing::AssertionResult ClientsLeaveNothingBeyond(const std::map<int, std::string>& before) {
-    EXPECT_TRUE(Eventually([&] { return daemon_.ForgetDeadSessions() == 0; }));
-    return NothingIsOpenBeyond(before);
-  }
-
-  bool NothingIsHeld() {
-    return Eventually([&] { return daemon_.HeldLeases() == 0; });
-  }
-
-  FakeDaemon daemon_;
-};
+using ClientTest = client::testing::ClientFixture;
 
 TEST_F(ClientTest, EveryCallGoesThrough) {
   Client client = Connect();
@@ -216,179 +161,6 @@ TEST_F(ClientTest, BadRuntimeDirIsRefused) {
   }
 }
 
-TEST_F(ClientTest, DaemonThatKnowsNoSuchNonceRefuses) {
-  daemon_.OnGreet([](int session) {
-    SendRaw(session, GreetingBytes(std::string(16, 'z')), {});
-    pollfd entry{session, POLLRDHUP, 0};
-    poll(&entry, 1, 10'000);
-  });
-  EXPECT_EQ(TryConnect().error().reason, "BAD_NONCE");
-}
-
-TEST_F(ClientTest, FailedGreetingsLeaveNothingAndTheNextConnectWorks) {
-  auto before = FdCensus();
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {GreetingBytes(std::string(16, 'n'), 2), "PROTOCOL_VIOLATION"},
-      {GreetingBytes("short"), "PROTOCOL_VIOLATION"},
-      {std::string(64, '\xff'), "PROTOCOL_VIOLATION"},
-      {"", "DAEMON_UNREACHABLE"}};
-  for (const auto& [bytes, reason] : cases) {
-    daemon_.OnGreet([&bytes = bytes](int session) { SendRaw(session, bytes, {}); });
-    EXPECT_EQ(TryConnect().error().reason, reason);
-    EXPECT_TRUE(ClientsLeaveNothingBeyond(before));
-  }
-  daemon_.Behave();
-  EXPECT_TRUE(TryConnect().ok());
-}
-
-TEST_F(ClientTest, ApiSocketThatIsNoDaemonsGivesATypedErrorInTime) {
-  std::string dir = MakeTempDir();
-  UniqueFd sessions = ListenUnix(dir + "/session.sock", SOCK_SEQPACKET);
-  UniqueFd api = ListenUnix(dir + "/api.sock", SOCK_STREAM);
-  UniqueFd session;
-  client::testing::AcceptOne greeter(sessions.get(), [&](UniqueFd accepted) {
-    SendRaw(accepted.get(), GreetingBytes(std::string(16, 'n')), {});
-    session = std::move(accepted);
-  });
-  Result<Client> client =
-      Client::Connect({.runtime_dir = dir, .timeout = std::chrono::milliseconds(200)});
-  ASSERT_FALSE(client.ok());
-  EXPECT_EQ(client.error().reason, "DEADLINE_EXCEEDED");
-}
-
-TEST_F(ClientTest, BadDeliveriesGiveTypedErrorsAndTheNextCallWorks) {
-  Client client = Connect();
-  ASSERT_TRUE(client.WhoAmI().ok());
-  auto before = FdCensus();
-  using Deliver = std::function<void(int, const FakeDaemon::Delivery&)>;
-  const std::vector<std::pair<Deliver, std::string>> cases = {
-      {[](int, const FakeDaemon::Delivery&) {}, "FD_NOT_DELIVERED"},
-      {[](int session, const FakeDaemon::Delivery& d) { SendRaw(session, d.bytes(), {}); },
-       "FD_NOT_DELIVERED"},
-      {[](int session, const FakeDaemon::Delivery& d) { SendRaw(session, d.bytes(), {d.fds[0]}); },
-       "FD_NOT_DELIVERED"},
-      {[](int session, const FakeDaemon::Delivery& d) {
-         SendRaw(session, d.bytes(), {d.fds[0], d.fds[1], d.fds[1]});
-       },
-       "PROTOCOL_VIOLATION"},
-      {[](int session, const FakeDaemon::Delivery& d) {
-         SendRaw(session, d.bytes(), {d.fds[1], d.fds[0]});
-       },
-       "PROTOCOL_VIOLATION"},
-      {[](int session, const FakeDaemon::Delivery& d) {
-         SendRaw(session, std::string(64, '\xff'), d.fds);
-       },
-       "PROTOCOL_VIOLATION"},
-      {[](int session, const FakeDaemon::Delivery& d) {
-         SendRaw(session, d.bytes() + std::string(5000, 'x'), d.fds);
-       },
-       "PROTOCOL_VIOLATION"},
-      {[](int session, const FakeDaemon::Delivery& d) {
-         FakeDaemon::Delivery stranger = d;
-         stranger.request_id = "stranger";
-         SendRaw(session, stranger.bytes(), d.fds);
-       },
-       "FD_NOT_DELIVERED"},
-      {[](int session, const FakeDaemon::Delivery& d) {
-         FakeDaemon::Delivery other = d;
-         other.grant_id += 1000;
-         SendRaw(session, other.bytes(), d.fds);
-       },
-       "FD_NOT_DELIVERED"},
-  };
-  for (size_t i = 0; i < cases.size(); ++i) {
-    SCOPED_TRACE(i);
-    daemon_.OnDeliver(cases[i].first);
-    Result<Xrcd> domain = client.OpenXrcd({.device = "vhca0", .name = "x"}, kBrief);
-    ASSERT_FALSE(domain.ok());
-    EXPECT_EQ(domain.error().reason, cases[i].second) << domain.error().ToString();
-    ExpectNextCallWorks(client);
-    EXPECT_TRUE(NothingIsHeld());
-    EXPECT_TRUE(NothingIsOpenBeyond(before));
-  }
-}
-
-TEST_F(ClientTest, FileLimitGivesATypedErrorAndIsSurvived) {
-  Client client = Connect();
-  ASSERT_TRUE(client.WhoAmI().ok());
-  for (int room : {0, 1, 2}) {
-    SCOPED_TRACE(room);
-    daemon_.PrepareGrant();
-    std::optional<Result<Xrcd>> domain;
-    {
-      FileLimit limit(room);
-      domain = client.OpenXrcd({.device = "vhca0", .name = "x"});
-    }
-    EXPECT_EQ(domain->ok(), room == 2);
-    if (!domain->ok()) {
-      EXPECT_EQ(domain->error().code, ErrorCode::kResourceExhausted);
-      EXPECT_EQ(domain->error().reason, "FD_NOT_DELIVERED");
-    }
-    ExpectNextCallWorks(client);
-    EXPECT_EQ(daemon_.HeldLeases(), room == 2 ? 1 : 0);
-  }
-}
-
-TEST_F(ClientTest, ConnectAtTheFileLimitFailsAndLeavesNothing) {
-  auto before = FdCensus();
-  Result<Client> client = [&] {
-    FileLimit limit(0);
-    return TryConnect(milliseconds(500));
-  }();
-  ASSERT_FALSE(client.ok());
-  EXPECT_EQ(client.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_TRUE(ClientsLeaveNothingBeyond(before));
-}
-
-TEST_F(ClientTest, LateDeliveryOfACallThatTimedOutIsReleased) {
-  Client client = Connect();
-  std::promise<void> go;
-  std::shared_future<void> gone = go.get_future().share();
-  daemon_.OnDeliver([gone](int session, const FakeDaemon::Delivery& delivery) {
-    gone.wait();
-    SendRaw(session, delivery.bytes(), delivery.fds);
-  });
-  Result<Xrcd> domain = client.OpenXrcd({.device = "vhca0", .name = "x"}, kBrief);
-  ASSERT_FALSE(domain.ok());
-  EXPECT_EQ(domain.error().reason, "DEADLINE_EXCEEDED");
-  EXPECT_EQ(daemon_.HeldLeases(), 1);
-  go.set_value();
-  pollfd entry{client.session_fd(), POLLIN, 0};
-  ASSERT_EQ(poll(&entry, 1, 20'000), 1);
-  EXPECT_TRUE(client.ProcessSession().ok());
-  EXPECT_TRUE(NothingIsHeld());
-  ExpectNextCallWorks(client);
-}
-
-TEST_F(ClientTest, AnyNextCallReleasesALateDelivery) {
-  Client client = Connect();
-  daemon_.OnAnswer([](grpc::ServerContext& context) {
-    while (!context.IsCancelled()) std::this_thread::yield();
-  });
-  std::promise<void> go;
-  std::shared_future<void> gone = go.get_future().share();
-  std::promise<void> sent;
-  daemon_.OnDeliver([gone, &sent](int session, const FakeDaemon::Delivery& delivery) {
-    gone.wait();
-    SendRaw(session, delivery.bytes(), delivery.fds);
-    sent.set_value();
-  });
-  EXPECT_EQ(client.OpenQp("x", 1, {}, kBrief).error().reason, "DEADLINE_EXCEEDED");
-  go.set_value();
-  sent.get_future().wait();
-  EXPECT_TRUE(client.WhoAmI().ok());
-  EXPECT_TRUE(NothingIsHeld());
-}
-
-TEST_F(ClientTest, DeliveryOfACallThatFailedIsReleased) {
-  Client client = Connect();
-  daemon_.OnAnswer([](grpc::ServerContext& context) {
-    while (!context.IsCancelled()) std::this_thread::yield();
-  });
-  EXPECT_EQ(client.OpenQp("x", 1, {}, kBrief).error().reason, "DEADLINE_EXCEEDED");
-  EXPECT_TRUE(NothingIsHeld());  // It was there when the call gave up.
-}
-
 TEST_F(ClientTest, NoTimeMeansNoCall) {
   Client client = Connect();
   EXPECT_EQ(client.WhoAmI({.timeout = milliseconds(0)}).error().reason, "DEADLINE_EXCEEDED");
@@ -436,41 +208,6 @@ TEST_F(ClientTest, SameRequestIdAtOnceIsRefusedHere) {
   first.join();
 }
 
-TEST_F(ClientTest, SessionThatEndsInMidCallIsGoneAndAFreshConnectWorks) {
-  Client client = Connect();
-  daemon_.OnDeliver([this](int, const FakeDaemon::Delivery&) { daemon_.CloseSessions(); });
-  EXPECT_EQ(client.OpenQp("x", 1).error().reason, "SESSION_GONE");
-  EXPECT_EQ(client.OpenQp("x", 1).error().reason, "SESSION_GONE");
-  EXPECT_EQ(client.ProcessSession().error().reason, "SESSION_GONE");
-  EXPECT_TRUE(client.WhoAmI().ok());
-  EXPECT_TRUE(NothingIsHeld());
-  Client fresh = Connect();
-  ExpectNextCallWorks(fresh);
-}
-
-TEST_F(ClientTest, DaemonThatGoesInMidCallIsUnreachable) {
-  Client client = Connect();
-  Result<Qp> held = client.OpenQp("x", 1);
-  ASSERT_TRUE(held.ok());
-  std::promise<void> inside;
-  daemon_.OnAnswer([&inside](grpc::ServerContext& context) {
-    inside.set_value();
-    while (!context.IsCancelled()) std::this_thread::yield();
-  });
-  std::thread killer([&] {
-    inside.get_future().wait();
-    daemon_.StopApi();
-  });
-  Result<Qp> qp = client.OpenQp("x", 2);
-  killer.join();
-  ASSERT_FALSE(qp.ok());
-  EXPECT_EQ(qp.error().reason, "DAEMON_UNREACHABLE") << qp.error().ToString();
-  EXPECT_EQ(client.WhoAmI().error().reason, "DAEMON_UNREACHABLE");
-  EXPECT_EQ(daemon_.HeldLeases(), 1);  // What was held before still is.
-  EXPECT_EQ(held->Close().error().reason, "DAEMON_UNREACHABLE");
-  EXPECT_TRUE(NothingIsHeld());
-}
-
 TEST_F(ClientTest, EventsAndHangUpReachTheLease) {
   Client client = Connect();
   Result<Qp> qp = client.OpenQp("x", 1);
@@ -494,93 +231,6 @@ TEST_F(ClientTest, LeasesOutliveTheirClient) {
   EXPECT_EQ(ContentOf(kept->domain_fd()), "x");
   EXPECT_EQ(kept->Close().error().reason, "DAEMON_UNREACHABLE");
   EXPECT_TRUE(NothingIsHeld());
-}
-
-int ExitStatusOf(pid_t child) {
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
-}
-
-// In a child: 0 if everything that an inherited client is asked for fails cleanly and at once.
-int UseInheritedClient(const std::string& dir, std::optional<Client>& client, Qp& qp) {
-  if (client->WhoAmI().ok() || client->WhoAmI().error().reason != "NOT_ATTACHED") return 1;
-  if (client->OpenQp("x", 1).error().reason != "NOT_ATTACHED") return 2;
-  if (client->ProcessSession().error().reason != "NOT_ATTACHED") return 3;
-  if (Client::Connect({.runtime_dir = dir}).error().reason != "NOT_ATTACHED") return 4;
-  if (qp.Close().error().reason != "NOT_ATTACHED") return 5;
-  client.reset();
-  return 0;
-}
-
-// Forks a child that uses what it inherited; the child's exit status, 100 + N if signal N ended it.
-int ForkAndUse(const std::string& dir, std::optional<Client>& client, Qp& qp) {
-  pid_t child = fork();
-  if (child == 0) {
-    alarm(5);  // A hang is a failure.
-    _exit(UseInheritedClient(dir, client, qp));
-  }
-  return ExitStatusOf(child);
-}
-
-// Other than glibc's, the sanitizer's allocator may stay locked for ever in a child that was forked
-// while another thread was in it. Then nothing can be said about this child.
-bool MayBeTheSanitizersHang(int status) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return status == 100 + SIGALRM;
-#else
-  static_cast<void>(status);
-  return false;
-#endif
-}
-
-TEST_F(ClientTest, ForkedChildGetsCleanErrorsAndDisturbsNothing) {
-  std::optional<Client> client(Connect());
-  Result<Qp> qp = client->OpenQp("x", 1);
-  ASSERT_TRUE(qp.ok());
-  int status = ForkAndUse(daemon_.dir(), client, *qp);
-  EXPECT_TRUE(status == 0 || MayBeTheSanitizersHang(status)) << status;
-  // The child closed its copies and ended: the parent's reference and connection are as before.
-  EXPECT_EQ(daemon_.HeldLeases(), 1);
-  EXPECT_TRUE(client->WhoAmI().ok());
-  ExpectNextCallWorks(*client);
-  EXPECT_TRUE(qp->Close().ok());
-}
-
-TEST_F(ClientTest, ForkIsSafeWhileOtherThreadsCall) {
-  std::optional<Client> client(Connect());
-  Result<Qp> qp = client->OpenQp("x", 1);
-  ASSERT_TRUE(qp.ok());
-  std::atomic<bool> stop = false;
-  std::thread busy([&] {
-    while (!stop) EXPECT_TRUE(client->OpenQp("x", 2).ok());
-  });
-  for (int i = 0; i < 20; ++i) {
-    int status = ForkAndUse(daemon_.dir(), client, *qp);
-    EXPECT_TRUE(status == 0 || MayBeTheSanitizersHang(status)) << status;
-  }
-  stop = true;
-  busy.join();
-}
-
-TEST_F(ClientTest, ChildsCopyKeepsTheReference) {
-  Client client = Connect();
-  std::optional<Qp> qp = *client.OpenQp("x", 1);
-  int fds[2];
-  ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
-  UniqueFd child_waits(fds[0]);
-  UniqueFd let_child_go(fds[1]);
-  pid_t child = fork();
-  if (child == 0) {
-    let_child_go.reset();
-    char byte;
-    _exit(read(child_waits.get(), &byte, 1) == 0 ? 0 : 1);
-  }
-  qp.reset();
-  EXPECT_EQ(daemon_.HeldLeases(), 1);
-  let_child_go.reset();
-  EXPECT_EQ(ExitStatusOf(child), 0);
-  EXPECT_EQ(daemon_.HeldLeases(), 0);
 }
 
 }  // namespace
