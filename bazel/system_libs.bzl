@@ -24,7 +24,6 @@ _PKG_CONFIG = {
     "gtest_main": (["gmock_main"], []),
     # gRPC's headers inline calls into abseil, so that whoever includes them links it.
     "grpcxx": (["grpc++", "absl_synchronization"], []),
-    "grpcxx_reflection": (["grpc++"], ["-lgrpc++_reflection"]),
     "ibverbs": (["libibverbs"], []),
     "libsystemd": (["libsystemd"], []),
     "libudev": (["libudev"], []),

@@ -23,6 +23,14 @@ constexpr uint32_t kMax24Bits = (1u << 24) - 1;
 constexpr uint32_t kMax5Bits = 31;
 constexpr int kMaxMembers = 1024;
 
+// Puts what was parsed into `value`, or says why it could not be.
+template <class T>
+absl::Status Read(absl::StatusOr<T> parsed, T& value) {
+  if (!parsed.ok()) return parsed.status();
+  value = *std::move(parsed);
+  return absl::OkStatus();
+}
+
 absl::Status CheckRange(absl::string_view field, uint64_t value, uint64_t least, uint64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
   return InvalidField(field, absl::StrCat(value, " is not in ", least, " to ", most));
@@ -38,6 +46,13 @@ absl::StatusOr<core::RequestTag> ToTag(const google::protobuf::Message& request,
   const uint64_t fingerprint =
       absl::HashOf(request.GetDescriptor()->full_name(), request.SerializeAsString());
   return core::RequestTag{request_id, fingerprint};
+}
+
+// What the calls that grant a QP have in common.
+template <class Request, class Call>
+absl::Status ReadTagAndXrcd(const Request& request, Call& call) {
+  QPB_RETURN_IF_ERROR(Read(ToTag(request, request.request_id()), call.request));
+  return Read(core::ParseXrcdName("xrcd", request.xrcd()), call.xrcd);
 }
 
 absl::Status CheckKey(const std::string& key) {
@@ -217,9 +232,7 @@ absl::StatusOr<core::QpChange> ToChange(const v1::QpAttributes& request) {
 absl::StatusOr<core::OpenXrcdCall> ToCall(const v1::OpenXrcdRequest& request,
                                           const core::Caller& caller) {
   core::OpenXrcdCall call;
-  absl::StatusOr<core::RequestTag> tag = ToTag(request, request.request_id());
-  QPB_RETURN_IF_ERROR(tag.status());
-  call.request = *std::move(tag);
+  QPB_RETURN_IF_ERROR(Read(ToTag(request, request.request_id()), call.request));
   if (request.device().empty()) return MissingField("device");
   absl::StatusOr<std::string> device = core::ParseDeviceName("device", request.device());
   QPB_RETURN_IF_ERROR(device.status());
@@ -241,27 +254,18 @@ absl::StatusOr<core::OpenXrcdCall> ToCall(const v1::OpenXrcdRequest& request,
     return InvalidField("member_uids", absl::StrCat("at most ", kMaxMembers, " are allowed"));
   }
   call.members.assign(request.member_uids().begin(), request.member_uids().end());
-  absl::StatusOr<core::XrcdLife> life = ToLife(request.life());
-  QPB_RETURN_IF_ERROR(life.status());
-  call.life = *life;
+  QPB_RETURN_IF_ERROR(Read(ToLife(request.life()), call.life));
   return call;
 }
 
 absl::StatusOr<core::CreateQpCall> ToCall(const v1::CreateQpRequest& request) {
   core::CreateQpCall call;
-  absl::StatusOr<core::RequestTag> tag = ToTag(request, request.request_id());
-  QPB_RETURN_IF_ERROR(tag.status());
-  call.request = *std::move(tag);
-  absl::StatusOr<core::XrcdName> xrcd = core::ParseXrcdName("xrcd", request.xrcd());
-  QPB_RETURN_IF_ERROR(xrcd.status());
-  call.xrcd = *std::move(xrcd);
+  QPB_RETURN_IF_ERROR(ReadTagAndXrcd(request, call));
   QPB_RETURN_IF_ERROR(CheckKey(request.key()));
   call.key = request.key();
   if (request.exclusive() && call.key.empty()) return MissingField("key");
   call.exclusive = request.exclusive();
-  absl::StatusOr<core::QpLife> life = ToLife(request.life());
-  QPB_RETURN_IF_ERROR(life.status());
-  call.life = *life;
+  QPB_RETURN_IF_ERROR(Read(ToLife(request.life()), call.life));
   QPB_RETURN_IF_ERROR(CheckRange("port", request.port(), 0, 255));
   call.port = request.port() == 0 ? uint8_t{1} : static_cast<uint8_t>(request.port());
   return call;
@@ -269,12 +273,7 @@ absl::StatusOr<core::CreateQpCall> ToCall(const v1::CreateQpRequest& request) {
 
 absl::StatusOr<core::OpenQpCall> ToCall(const v1::OpenQpRequest& request) {
   core::OpenQpCall call;
-  absl::StatusOr<core::RequestTag> tag = ToTag(request, request.request_id());
-  QPB_RETURN_IF_ERROR(tag.status());
-  call.request = *std::move(tag);
-  absl::StatusOr<core::XrcdName> xrcd = core::ParseXrcdName("xrcd", request.xrcd());
-  QPB_RETURN_IF_ERROR(xrcd.status());
-  call.xrcd = *std::move(xrcd);
+  QPB_RETURN_IF_ERROR(ReadTagAndXrcd(request, call));
   switch (request.which_case()) {
     case v1::OpenQpRequest::kQpNum:
       QPB_RETURN_IF_ERROR(CheckRange("qp_num", request.qp_num(), 1, kMax24Bits));
@@ -292,29 +291,21 @@ absl::StatusOr<core::OpenQpCall> ToCall(const v1::OpenQpRequest& request) {
 
 absl::StatusOr<core::ModifyQpCall> ToCall(const v1::ModifyQpRequest& request) {
   core::ModifyQpCall call;
-  absl::StatusOr<core::QpName> qp = core::ParseQpName("qp", request.qp());
-  QPB_RETURN_IF_ERROR(qp.status());
-  call.qp = *std::move(qp);
-  absl::StatusOr<core::QpChange> change = ToChange(request.attributes());
-  QPB_RETURN_IF_ERROR(change.status());
-  call.change = *std::move(change);
+  QPB_RETURN_IF_ERROR(Read(core::ParseQpName("qp", request.qp()), call.qp));
+  QPB_RETURN_IF_ERROR(Read(ToChange(request.attributes()), call.change));
   if (call.change.mask == 0) return MissingField("attributes");
   return call;
 }
 
 absl::StatusOr<core::ConnectQpCall> ToCall(const v1::ConnectQpRequest& request) {
   core::ConnectQpCall call;
-  absl::StatusOr<core::QpName> qp = core::ParseQpName("qp", request.qp());
-  QPB_RETURN_IF_ERROR(qp.status());
-  call.qp = *std::move(qp);
+  QPB_RETURN_IF_ERROR(Read(core::ParseQpName("qp", request.qp()), call.qp));
   if (!request.has_remote()) return MissingField("remote");
   QPB_RETURN_IF_ERROR(CheckRange("remote.qp_num", request.remote().qp_num(), 1, kMax24Bits));
   QPB_RETURN_IF_ERROR(CheckRange("remote.psn", request.remote().psn(), 0, kMax24Bits));
   call.remote_qp_num = request.remote().qp_num();
   call.remote_psn = request.remote().psn();
-  absl::StatusOr<core::Path> path = ToPath(request.remote().path());
-  QPB_RETURN_IF_ERROR(path.status());
-  call.path = *std::move(path);
+  QPB_RETURN_IF_ERROR(Read(ToPath(request.remote().path()), call.path));
   QPB_RETURN_IF_ERROR(CheckRange("port", request.port(), 0, 255));
   if (request.port() != 0) call.port = static_cast<uint8_t>(request.port());
   if (request.path_mtu() != 0) QPB_RETURN_IF_ERROR(CheckMtu("path_mtu", request.path_mtu()));

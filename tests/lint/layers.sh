@@ -4,7 +4,7 @@
 # client on proto and common only. Knowledge flows one way.
 
 system_lib() { printf '@system_libs//:%s' "$1"; }
-grpc="($(system_lib grpcxx) + $(system_lib grpcxx_reflection))"
+grpc=$(system_lib grpcxx)
 ibverbs=$(system_lib ibverbs)
 
 # What must not depend on what: "targets | what | why". Tests may look further than what they test.
