@@ -13,11 +13,6 @@
 #include "daemon/verbs/verbs_calls.h"
 
 namespace qpbroker::verbs {
-namespace {
-
-// Whether a handle whose destroy or close gave `error` is spent.
-}  // namespace
-
 // A process's open device. The objects made through it share it; Kill ends it under them.
 class FakeProcessContext {
  public:
