@@ -28,9 +28,14 @@ struct EventRecord {
   uint32_t port = 0;      // 0: not about one port.
   uint32_t detail = 0;    // By kind.
   uint32_t reserved = 0;  // 0.
-  uint64_t sequence = 0;  // Counts the lease's events from 1, lost ones included.
+  // Counts the lease's events from 1, lost ones included. When a daemon takes over from one that
+  // died, the count goes on at a multiple of 2^40: events from in between may be lost.
+  uint64_t sequence = 0;
 };
 static_assert(sizeof(EventRecord) == 32);
+
+// The bits of EventRecord::sequence from here on count the daemon's lives.
+inline constexpr int kEventSequenceLifeShift = 40;
 
 }  // namespace qpbroker
 

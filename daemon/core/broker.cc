@@ -14,16 +14,22 @@
 namespace qpbroker::core {
 
 Broker::Broker(const BrokerOptions& options, const BrokerPorts& ports)
-    : options_(options), ports_(ports), ledger_(options.quotas) {}
+    : options_(options), ports_(ports), ledger_(options.quotas) {
+  registry_.BeginLife(options.life);
+}
 
 Broker::~Broker() = default;
 
 // ---- Devices.
 
 void Broker::AddDevice(std::shared_ptr<verbs::Device> device) {
-  absl::MutexLock lock(&mutex_);
   std::string name = device->info().name;
-  devices_.insert_or_assign(std::move(name), std::move(device));
+  std::shared_ptr<KeptEntry> kept = ports_.keeper->NewEntry();
+  keeper::v1::Record record;
+  record.mutable_device()->set_name(name);
+  kept->Keep(record, {{device, device->context_fd()}});
+  absl::MutexLock lock(&mutex_);
+  devices_.insert_or_assign(std::move(name), PresentDevice{std::move(device), std::move(kept)});
 }
 
 void Broker::RemoveDevice(absl::string_view name) {
@@ -31,7 +37,7 @@ void Broker::RemoveDevice(absl::string_view name) {
   absl::MutexLock lock(&mutex_);
   auto found = devices_.find(name);
   if (found == devices_.end()) return;
-  std::shared_ptr<verbs::Device> device = std::move(found->second);
+  auto [device, kept] = std::move(found->second);
   devices_.erase(found);
   std::vector<XrcdRecord*> domains;
   for (const auto& [id, xrcd] : registry_.xrcds()) {
@@ -39,7 +45,8 @@ void Broker::RemoveDevice(absl::string_view name) {
   }
   for (XrcdRecord* xrcd : domains) Revoke(*xrcd, EventKind::kDeviceGone, later);
   // Closing the device may take long.
-  later.Run([this, device = std::move(device)]() mutable {
+  later.Run([this, device = std::move(device), kept = std::move(kept)]() mutable {
+    kept.reset();
     const std::string id = device->info().name;
     ports_.executor->Post(id, kDeviceStrand, [device = std::move(device)] {});
   });
@@ -48,7 +55,7 @@ void Broker::RemoveDevice(absl::string_view name) {
 std::vector<std::string> Broker::DeviceNames() const {
   absl::MutexLock lock(&mutex_);
   std::vector<std::string> names;
-  for (const auto& [name, device] : devices_) names.push_back(name);
+  for (const auto& [name, present] : devices_) names.push_back(name);
   return names;
 }
 
@@ -173,17 +180,17 @@ absl::StatusOr<std::shared_ptr<verbs::Device>> Broker::FindXrcDevice(
     return MakeError(v1::REASON_DEVICE_NOT_FOUND, absl::StrCat("no device ", name),
                      {{"device", name}});
   }
-  const verbs::DeviceInfo& info = found->second->info();
+  const verbs::DeviceInfo& info = found->second.device->info();
   if (!info.xrc_supported) {
     return MakeError(v1::REASON_XRC_NOT_SUPPORTED,
                      absl::StrCat(name, ": ", info.xrc_unsupported_reason), {{"device", name}});
   }
-  return found->second;
+  return found->second.device;
 }
 
 bool Broker::IsPresent(const verbs::Device& device) const {
   auto found = devices_.find(device.info().name);
-  return found != devices_.end() && found->second.get() == &device;
+  return found != devices_.end() && found->second.device.get() == &device;
 }
 
 absl::Status Broker::CheckStillServed(const verbs::Device& device) const {
@@ -241,11 +248,11 @@ absl::StatusOr<LeaseRecord*> Broker::Grant(const Caller& caller, XrcdRecord& xrc
   RequestEntry* entry = registry_.FindRequest(lease->request);
   if (entry == nullptr) entry = &registry_.AddRequest(lease->request, tag.fingerprint);
   entry->lease = id;
+  lease->kept = ports_.keeper->NewEntry();
 
-  handover.lease = id;
   handover.session = *caller.session;
-  handover.request_id = tag.id;
   handover.holder_end = std::move(pipe->holder_end);
+  FillHandover(*lease, qp, tag.fingerprint, handover);
   return &registry_.AddLease(std::move(lease));
 }
 
@@ -259,15 +266,27 @@ absl::StatusOr<LeaseRecord*> Broker::GrantAgain(const Caller& caller, LeaseId id
     if (!file.ok()) return file.status();
     handover.xrcd_file = *std::move(file);
   }
-  handover.lease = id;
   handover.session = *caller.session;
-  handover.request_id = lease->request.second;
   handover.holder_end = *std::move(holder_end);
+  // The keeper is told once more: the first grant may still be on its way there.
+  FillHandover(*lease, lease->qp ? registry_.FindQp(*lease->qp) : nullptr,
+               registry_.FindRequest(lease->request)->fingerprint, handover);
   return lease;
+}
+
+void Broker::FillHandover(const LeaseRecord& lease, const QpRecord* qp, uint64_t fingerprint,
+                          Handover& handover) {
+  handover.lease = lease.id;
+  handover.request_id = lease.request.second;
+  handover.record = RecordOf(lease, qp, fingerprint);
+  handover.end = lease.end;
+  handover.kept = lease.kept;
 }
 
 absl::Status Broker::HandOver(Handover handover) {
   if (handover.lease == LeaseId()) return absl::OkStatus();
+  // First the keeper, then the client: a reference that anybody has is one that survives.
+  handover.kept->Keep(handover.record, {{handover.end, handover.end->fd()}});
   v1::FdDelivery delivery;
   delivery.set_grant_id(handover.lease.value());
   delivery.set_request_id(handover.request_id);

@@ -39,6 +39,7 @@ using Done = absl::AnyInvocable<void(absl::StatusOr<T>) &&>;
 
 struct BrokerOptions {
   Generation generation;
+  uint32_t life = 0;  // How many daemons of this generation there were before.
   QuotaLimits quotas{};
 };
 
@@ -47,9 +48,24 @@ struct BrokerPorts {
   LeasePort* leases = nullptr;
   DomainFilePort* files = nullptr;
   DeliveryPort* delivery = nullptr;
+  KeeperPort* keeper = nullptr;
   Executor* executor = nullptr;
   Environment* environment = nullptr;
   Journal* journal = nullptr;
+};
+
+// What came of an earlier daemon's objects.
+struct RestoreReport {
+  size_t xrcds = 0;
+  size_t qps = 0;
+  size_t leases = 0;
+  // Leases whose last holder went while no daemon was there.
+  size_t ended_leases = 0;
+  // Leases that were revoked, since the kernel does not have what they are on, or nobody knows what
+  // that is.
+  size_t revoked_leases = 0;
+  // Every other difference between what was kept and what the kernel has.
+  size_t differences = 0;
 };
 
 class Broker {
@@ -71,6 +87,10 @@ class Broker {
   std::vector<std::string> DeviceNames() const;
   // Passes an event on to those it concerns; kDeviceFatal removes the device.
   void HandleDeviceEvent(absl::string_view device, const verbs::AsyncEvent& event);
+
+  // Takes over what an earlier daemon left with the keeper. After AddDevice for every device named
+  // in it, and before anything else: it makes verbs calls in the caller's thread.
+  RestoreReport Restore(std::vector<KeptObject> kept);
 
   // ---- Connections and sessions.
 
@@ -124,7 +144,12 @@ class Broker {
 
  private:
   class Later;
+  class Restorer;
   struct Handover;
+  struct PresentDevice {
+    std::shared_ptr<verbs::Device> device;
+    std::shared_ptr<KeptEntry> kept;
+  };
 
   // ---- Looking things up. Permission is decided before existence shows.
   absl::Status CheckCanReceive(const Caller& caller) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -155,6 +180,8 @@ class Broker {
   // The same lease once more.
   absl::StatusOr<LeaseRecord*> GrantAgain(const Caller& caller, LeaseId lease, Handover& handover)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void FillHandover(const LeaseRecord& lease, const QpRecord* qp, uint64_t fingerprint,
+                           Handover& handover);
   // Delivers; when that fails the lease ends, unless it has a holder from before.
   absl::Status HandOver(Handover handover) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -166,6 +193,8 @@ class Broker {
   void FinishReleaseQp(QpId id, bool lingering) ABSL_LOCKS_EXCLUDED(mutex_);
   // Releases what only the domain kept and, when nothing is left, the domain.
   void ReleaseXrcdIfUnused(XrcdRecord& xrcd, Later& later) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Releases whatever nobody holds: what an earlier daemon did not come to.
+  void ReleaseUnused() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends every lease in the domain, with `event`, takes its name and lets it go.
   void Revoke(XrcdRecord& xrcd, EventKind event, Later& later)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -188,6 +217,8 @@ class Broker {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<std::shared_ptr<KernelXrcd>> OpenInKernel(
       const std::shared_ptr<verbs::Device>& device);
+  // Has the keeper know the domain, before anybody else does.
+  void KeepXrcd(XrcdId id, const KernelXrcd& kernel) ABSL_LOCKS_EXCLUDED(mutex_);
   void AbandonXrcd(XrcdRecord& xrcd, Later& later) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   OpenXrcdAnswer AnswerOf(const LeaseRecord& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -215,6 +246,8 @@ class Broker {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CompleteCreateQp(Handover handover, absl::StatusOr<CreateQpAnswer> answer,
                         Done<CreateQpAnswer> done) ABSL_LOCKS_EXCLUDED(mutex_);
+  // As KeepXrcd.
+  void KeepQp(QpId id, const RequestKey& request, uint32_t number) ABSL_LOCKS_EXCLUDED(mutex_);
   void AbandonQp(QpRecord& qp, Later& later) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs `task` with the QP on its strand, for a caller who has `access`; `refuse` otherwise.
   void WithQp(const Caller& caller, const QpName& name, Access access,
@@ -237,7 +270,7 @@ class Broker {
   Ledger ledger_;  // Outlives everything that is charged.
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::btree_map<std::string, std::shared_ptr<verbs::Device>> devices_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<std::string, PresentDevice> devices_ ABSL_GUARDED_BY(mutex_);
   SessionTable sessions_ ABSL_GUARDED_BY(mutex_);
   Registry registry_ ABSL_GUARDED_BY(mutex_);
 };

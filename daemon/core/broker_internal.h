@@ -12,6 +12,7 @@
 #include "common/error_reason.h"
 #include "common/unique_fd.h"
 #include "daemon/core/broker.h"
+#include "daemon/core/kept_record.h"
 
 namespace qpbroker::core {
 
@@ -44,13 +45,17 @@ class Broker::Later {
   std::vector<Task> tasks_;
 };
 
-// A lease that is in the books and not yet in its holder's hands.
+// A lease that is in the books and not yet in the keeper's nor in its holder's hands. It shares
+// what the keeper needs with the books, in case that the lease ends meanwhile.
 struct Broker::Handover {
   LeaseId lease;  // 0: nothing to deliver.
   SessionId session;
   std::string request_id;
   UniqueFd holder_end;
   UniqueFd xrcd_file;  // Only with a lease on a domain.
+  keeper::v1::Record record;
+  std::shared_ptr<LeaseEnd> end;
+  std::shared_ptr<KeptEntry> kept;
 };
 
 inline absl::Status Denied() { return MakeError(v1::REASON_PERMISSION_DENIED); }

@@ -86,7 +86,7 @@ void Broker::ListDevices(Done<std::vector<DeviceView>> done) {
   std::vector<std::shared_ptr<verbs::Device>> devices;
   {
     absl::MutexLock lock(&mutex_);
-    for (const auto& [name, device] : devices_) devices.push_back(device);
+    for (const auto& [name, present] : devices_) devices.push_back(present.device);
   }
   if (devices.empty()) return std::move(done)(std::vector<DeviceView>{});
   gathering->missing = devices.size();

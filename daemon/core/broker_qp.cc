@@ -143,6 +143,7 @@ void Broker::CreateQpTask(const Caller& caller, CreateQpCall call, QpId id,
     status = qp.status();
     if (qp.ok()) kernel->qp = *std::move(qp);
   }
+  if (status.ok()) KeepQp(id, RequestKeyOf(caller, call.request), kernel->qp->number());
   Handover handover;
   absl::StatusOr<CreateQpAnswer> answer;
   {
@@ -158,11 +159,27 @@ void Broker::CreateQpTask(const Caller& caller, CreateQpCall call, QpId id,
                          : absl::StatusOr<CreateQpAnswer>(status);
     if (!answer.ok()) {
       registry_.RemoveRequest(RequestKeyOf(caller, call.request));
+      qp.request = {};
       AbandonQp(qp, later);
     }
   }
   xrcd.reset();
   CompleteCreateQp(std::move(handover), std::move(answer), std::move(done));
+}
+
+void Broker::KeepQp(QpId id, const RequestKey& request, uint32_t number) {
+  std::shared_ptr<KeptEntry> kept = ports_.keeper->NewEntry();
+  keeper::v1::Record record;
+  {
+    absl::MutexLock lock(&mutex_);
+    QpRecord& qp = *registry_.FindQp(id);
+    qp.kept = kept;
+    // A QP that lives by its leases has its request in its first lease.
+    if (qp.life == QpLife::kDomain) qp.request = request;
+    qp.number = number;
+    record = RecordOf(qp, registry_.FindRequest(qp.request));
+  }
+  kept->Keep(record, {});
 }
 
 void Broker::ReuseQpTask(const Caller& caller, CreateQpCall call, QpId id,
@@ -205,7 +222,6 @@ absl::StatusOr<CreateQpAnswer> Broker::FinishCreateQp(const Caller& caller,
     answer.lease = (*lease)->id;
     answer.created = (*lease)->created_target;
   } else if (created) {
-    qp.request = RequestKeyOf(caller, call.request);
     registry_.FindRequest(qp.request)->qp = qp.id;
   } else {
     answer.created = qp.request == RequestKeyOf(caller, call.request);
@@ -259,6 +275,9 @@ void Broker::DestroyQp(const Caller& caller, const QpName& name, Done<DestroyQpA
         SendTo(qp.leases, record);
       }
       if (qp.leases.empty()) return ReleaseQp(qp, later, std::move(done));
+      later.Run([kept = qp.kept, record = RecordOf(qp, registry_.FindRequest(qp.request))] {
+        kept->Keep(record, {});
+      });
       answer = DestroyQpAnswer{static_cast<uint32_t>(qp.leases.size()), false};
     } else {
       answer = found.status();

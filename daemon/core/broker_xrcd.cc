@@ -95,6 +95,7 @@ void Broker::CreateXrcdTask(const Caller& caller, const OpenXrcdCall& call, Xrcd
                             const std::shared_ptr<verbs::Device>& device,
                             Done<OpenXrcdAnswer> done) {
   absl::StatusOr<std::shared_ptr<KernelXrcd>> kernel = OpenInKernel(device);
+  if (kernel.ok()) KeepXrcd(id, **kernel);
   Handover handover;
   absl::StatusOr<OpenXrcdAnswer> answer;
   {
@@ -138,6 +139,18 @@ absl::StatusOr<std::shared_ptr<KernelXrcd>> Broker::OpenInKernel(
   return kernel;
 }
 
+void Broker::KeepXrcd(XrcdId id, const KernelXrcd& kernel) {
+  keeper::v1::Record record;
+  std::shared_ptr<KeptEntry> kept = ports_.keeper->NewEntry();
+  {
+    absl::MutexLock lock(&mutex_);
+    XrcdRecord& xrcd = *registry_.FindXrcd(id);
+    record = RecordOf(xrcd, *kernel.file);
+    xrcd.kept = kept;
+  }
+  kept->Keep(record, {{kernel.file, kernel.file->fd()}});
+}
+
 // A persistent domain goes too: whoever asked for it was told that there is none.
 void Broker::AbandonXrcd(XrcdRecord& xrcd, Later& later) {
   registry_.MarkDestroyed(xrcd);
@@ -168,6 +181,8 @@ absl::StatusOr<DestroyXrcdAnswer> Broker::DestroyXrcd(const Caller& caller, cons
   if (!found.ok()) return found.status();
   XrcdRecord& xrcd = **found;
   registry_.MarkDestroyed(xrcd);
+  later.Run(
+      [kept = xrcd.kept, record = RecordOf(xrcd, *xrcd.kernel->file)] { kept->Keep(record, {}); });
   DestroyXrcdAnswer answer{true, {}};
   auto add = [&](const absl::btree_set<LeaseId>& leases) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (LeaseId id : leases) {

@@ -75,6 +75,12 @@ absl::StatusOr<Charge> Ledger::ChargeFor(uid_t uid, Quota quota) {
       {{"quota", name}, {"limit", absl::StrCat(limits_[slot])}, {"used", absl::StrCat(used)}});
 }
 
+Charge Ledger::ChargeRestored(uid_t uid, Quota quota) {
+  absl::MutexLock lock(&mutex_);
+  ++balances_[uid][static_cast<size_t>(quota)];
+  return Charge(this, uid, quota);
+}
+
 uint32_t Ledger::Balance(uid_t uid, Quota quota) const {
   absl::MutexLock lock(&mutex_);
   auto found = balances_.find(uid);

@@ -67,6 +67,10 @@ class Ledger {
   // QUOTA_EXCEEDED with quota, limit and used when the user is at the limit.
   absl::StatusOr<Charge> ChargeFor(uid_t uid, Quota quota) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // For what an earlier daemon granted: the limit may be lower now, and the thing is there all the
+  // same.
+  Charge ChargeRestored(uid_t uid, Quota quota) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Units that `uid` is charged for.
   uint32_t Balance(uid_t uid, Quota quota) const ABSL_LOCKS_EXCLUDED(mutex_);
 

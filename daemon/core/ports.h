@@ -6,6 +6,9 @@
 // once in the daemon and once, in memory, for the tests.
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -16,6 +19,7 @@
 #include "common/event_record.h"
 #include "common/unique_fd.h"
 #include "daemon/core/ids.h"
+#include "qpbroker/keeper/v1/record.pb.h"
 #include "qpbroker/v1/session.pb.h"
 
 namespace qpbroker::core {
@@ -31,6 +35,8 @@ class LeaseEnd {
   virtual void Send(const EventRecord& record) = 0;
   // A further copy of the holder's end, to deliver a grant once more.
   virtual absl::StatusOr<UniqueFd> ReopenHolderEnd() = 0;
+  // The write end itself, for the keeper.
+  virtual int fd() const = 0;
 };
 
 struct NewLease {
@@ -45,6 +51,8 @@ class LeasePort {
   virtual ~LeasePort() = default;
   // DAEMON_LIMIT when out of descriptors.
   virtual absl::StatusOr<NewLease> CreateLease(LeaseId id) = 0;
+  // The end of a lease that an earlier daemon made. DAEMON_LIMIT.
+  virtual absl::StatusOr<std::unique_ptr<LeaseEnd>> AdoptLease(LeaseId id, UniqueFd end) = 0;
 };
 
 // The private file that is a domain's identity in the kernel. Destroying it removes the file.
@@ -52,6 +60,8 @@ class DomainFile {
  public:
   virtual ~DomainFile() = default;
   virtual int fd() const = 0;
+  // In the state directory.
+  virtual const std::string& name() const = 0;
   // A read-only descriptor of an open file description of its own, to hand out.
   virtual absl::StatusOr<UniqueFd> ReopenReadOnly() const = 0;
 };
@@ -61,6 +71,40 @@ class DomainFilePort {
   virtual ~DomainFilePort() = default;
   // A new empty file that nobody else can name. DAEMON_LIMIT when out of descriptors or space.
   virtual absl::StatusOr<std::unique_ptr<DomainFile>> CreateDomainFile() = 0;
+  // A file that an earlier daemon made under this name. INVALID_FIELD if it is none of ours.
+  virtual absl::StatusOr<std::unique_ptr<DomainFile>> AdoptDomainFile(const std::string& name,
+                                                                      UniqueFd fd) = 0;
+};
+
+// A descriptor and what keeps it open.
+struct SharedFd {
+  std::shared_ptr<const void> owner;
+  int fd = -1;
+};
+
+// What the keeper holds of one object. Its destruction has the keeper forget it.
+class KeptEntry {
+ public:
+  virtual ~KeptEntry() = default;
+  // Hands the record and the descriptors to the keeper, or replaces the record; without descriptors
+  // those from before stay. Never blocks and never fails: what the keeper cannot take now, it gets
+  // as soon as it can.
+  virtual void Keep(const keeper::v1::Record& record, std::vector<SharedFd> fds) = 0;
+};
+
+// What survives this process (daemon/keeper).
+class KeeperPort {
+ public:
+  virtual ~KeeperPort() = default;
+  // An entry that is empty yet.
+  virtual std::shared_ptr<KeptEntry> NewEntry() = 0;
+};
+
+// What an earlier daemon left with the keeper.
+struct KeptObject {
+  keeper::v1::Record record;
+  std::vector<UniqueFd> fds;
+  std::shared_ptr<KeptEntry> entry;
 };
 
 // Hands descriptors to a session. Never blocks.
@@ -96,6 +140,8 @@ class Journal {
   virtual ~Journal() = default;
   // The kernel did not take an object back: it stays in the books as lingering and is tried again.
   virtual void ReleaseFailed(absl::string_view object, const absl::Status& why) = 0;
+  // What an earlier daemon left is not what the kernel has; `action`: what was done about it.
+  virtual void Difference(absl::string_view object, absl::string_view action) = 0;
 };
 
 }  // namespace qpbroker::core

@@ -37,18 +37,28 @@ Registry::~Registry() {
           "destroyed while it holds something");
 }
 
+void Registry::BeginLife(uint32_t life) {
+  last_xrcd_ = last_qp_ = last_lease_ = uint64_t{life} << 32;
+}
+
 XrcdRecord& Registry::AddXrcd(XrcdKey key, DomainAcl acl, XrcdLife life, absl::Time now,
                               Charge charge) {
-  const XrcdId id(++last_xrcd_);
-  Require(names_.emplace(key, id).second, "two domains with one name");
   auto record = std::make_unique<XrcdRecord>();
-  record->id = id;
+  record->id = XrcdId(++last_xrcd_);
   record->key = std::move(key);
   record->acl = std::move(acl);
   record->life = life;
   record->created = now;
   record->charge = std::move(charge);
-  return *xrcds_.emplace(id, std::move(record)).first->second;
+  return AdoptXrcd(std::move(record));
+}
+
+XrcdRecord& Registry::AdoptXrcd(std::unique_ptr<XrcdRecord> xrcd) {
+  const XrcdId id = xrcd->id;
+  if (!xrcd->destroyed) Require(names_.emplace(xrcd->key, id).second, "two domains with one name");
+  auto [added, is_new] = xrcds_.emplace(id, std::move(xrcd));
+  Require(is_new, "two domains with one id");
+  return *added->second;
 }
 
 XrcdRecord* Registry::FindXrcd(XrcdId id) { return Find(xrcds_, id); }
@@ -71,18 +81,27 @@ std::unique_ptr<XrcdRecord> Registry::RemoveXrcd(XrcdRecord& xrcd) {
 
 QpRecord& Registry::AddQp(XrcdRecord& xrcd, std::string key, QpLife life, uid_t creator,
                           absl::Time now, Charge charge) {
-  const QpId id(++last_qp_);
-  if (!key.empty()) Require(xrcd.by_key.emplace(key, id).second, "two QPs with one key");
-  xrcd.qps.insert(id);
   auto record = std::make_unique<QpRecord>();
-  record->id = id;
+  record->id = QpId(++last_qp_);
   record->xrcd = xrcd.id;
   record->key = std::move(key);
   record->life = life;
   record->creator = creator;
   record->created = now;
   record->charge = std::move(charge);
-  return *qps_.emplace(id, std::move(record)).first->second;
+  return AdoptQp(std::move(record));
+}
+
+QpRecord& Registry::AdoptQp(std::unique_ptr<QpRecord> qp) {
+  const QpId id = qp->id;
+  XrcdRecord& xrcd = *FindXrcd(qp->xrcd);
+  if (!qp->key.empty() && !qp->destroyed) {
+    Require(xrcd.by_key.emplace(qp->key, id).second, "two QPs with one key");
+  }
+  xrcd.qps.insert(id);
+  auto [added, is_new] = qps_.emplace(id, std::move(qp));
+  Require(is_new, "two QPs with one id");
+  return *added->second;
 }
 
 QpRecord* Registry::FindQp(QpId id) { return Find(qps_, id); }

@@ -31,7 +31,7 @@ namespace qpbroker::core {
 // What the kernel holds for a domain. Members go in the reverse order: domain, file, device.
 struct KernelXrcd {
   std::shared_ptr<verbs::Device> device;
-  std::unique_ptr<DomainFile> file;
+  std::shared_ptr<DomainFile> file;
   std::unique_ptr<verbs::Xrcd> xrcd;
 };
 
@@ -51,6 +51,8 @@ struct XrcdRecord {
   XrcdLife life = XrcdLife::kLeases;
   absl::Time created;
   Charge charge;  // The owner's.
+
+  std::shared_ptr<KeptEntry> kept;
 
   bool destroyed = false;              // Has no name any more: no new opens.
   bool releasing = false;              // Its kernel object is being closed.
@@ -87,6 +89,7 @@ struct QpRecord {
   uint8_t port = 1;
   Charge charge;       // The domain's owner's.
   RequestKey request;  // Of the call that created it without a lease; else empty.
+  std::shared_ptr<KeptEntry> kept;
 
   QpPhase phase = QpPhase::kCreating;
   bool destroyed = false;  // Has no key any more: no new opens.
@@ -105,8 +108,9 @@ struct LeaseRecord {
   pid_t pid = 0;
   absl::Time created;
   Charge charge;  // The holder's.
-  std::unique_ptr<LeaseEnd> end;
+  std::shared_ptr<LeaseEnd> end;
   RequestKey request;
+  std::shared_ptr<KeptEntry> kept;
   bool created_target = false;  // The call that got it also created the object.
 };
 
@@ -125,8 +129,13 @@ class Registry {
   Registry& operator=(const Registry&) = delete;
   ~Registry();
 
+  // From now on ids are those of the `life`-th life of the daemon, which no earlier one gave.
+  void BeginLife(uint32_t life);
+
   // ---- Domains. A new one has its name and is still being opened.
   XrcdRecord& AddXrcd(XrcdKey key, DomainAcl acl, XrcdLife life, absl::Time now, Charge charge);
+  // One from an earlier life, with its id.
+  XrcdRecord& AdoptXrcd(std::unique_ptr<XrcdRecord> xrcd);
   XrcdRecord* FindXrcd(XrcdId id);
   XrcdRecord* FindXrcd(const XrcdKey& key);  // By name: not a destroyed one.
   void MarkDestroyed(XrcdRecord& xrcd);
@@ -136,6 +145,7 @@ class Registry {
   // ---- QPs. A new one has its key and no number yet.
   QpRecord& AddQp(XrcdRecord& xrcd, std::string key, QpLife life, uid_t creator, absl::Time now,
                   Charge charge);
+  QpRecord& AdoptQp(std::unique_ptr<QpRecord> qp);
   QpRecord* FindQp(QpId id);
   QpRecord* FindQp(const XrcdRecord& xrcd, uint32_t number);
   QpRecord* FindQpByKey(const XrcdRecord& xrcd, absl::string_view key);

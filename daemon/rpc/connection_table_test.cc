@@ -144,11 +144,13 @@ class ConnectionTableTest : public ::testing::Test {
   core::FakeLeasePort leases_;
   core::FakeDomainFilePort files_;
   core::FakeDeliveryPort delivery_;
+  core::FakeKeeperPort keeper_;
   HeldExecutor executor_;
   core::FakeEnvironment environment_;
   core::FakeJournal journal_;
-  core::Broker broker_{{core::Generation(0x5f0c2a9b11d4), {4, 10, 10, 10, 10}},
-                       {&leases_, &files_, &delivery_, &executor_, &environment_, &journal_}};
+  core::Broker broker_{
+      {core::Generation(0x5f0c2a9b11d4), 0, {4, 10, 10, 10, 10}},
+      {&leases_, &files_, &delivery_, &keeper_, &executor_, &environment_, &journal_}};
   std::set<core::SessionId> ended_;
   ConnectionTable table_{loop_, broker_, [this](core::SessionId id) {
                            ended_.insert(id);

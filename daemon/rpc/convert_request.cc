@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
 #include "daemon/rpc/convert.h"
 #include "daemon/rpc/field_error.h"
 
@@ -42,9 +43,10 @@ absl::StatusOr<core::RequestTag> ToTag(const google::protobuf::Message& request,
   if (!core::IsRequestId(request_id)) {
     return InvalidField("request_id", "1 to 64 characters of [A-Za-z0-9._:-] are allowed");
   }
-  // The same id must mean the same call with the same fields.
-  const uint64_t fingerprint =
-      absl::HashOf(request.GetDescriptor()->full_name(), request.SerializeAsString());
+  // The same id must mean the same call with the same fields. The next daemon must find the same
+  // fingerprint: absl::Hash would have another seed in each process.
+  const uint64_t fingerprint = std::hash<std::string>()(
+      absl::StrCat(request.GetDescriptor()->full_name(), " ", request.SerializeAsString()));
   return core::RequestTag{request_id, fingerprint};
 }
 

@@ -159,6 +159,8 @@ absl::Status SetDirectories(const proto::Config& from, const std::string& runtim
 
 absl::Status SetSockets(const proto::Config& from, Config& to) {
   const std::string& dir = to.runtime_dir;
+  to.keeper_socket =
+      from.has_keeper_socket() ? from.keeper_socket() : absl::StrCat(dir, "/keeper.sock");
   absl::Status status =
       Resolve(from.session_socket(), {"session", 0666, nullptr}, dir, to.session_socket);
   if (status.ok()) status = Resolve(from.api_socket(), {"api", 0666, nullptr}, dir, to.api_socket);

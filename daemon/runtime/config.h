@@ -28,6 +28,7 @@ struct Config {
   SocketConfig api_socket;
   SocketConfig inspect_socket;
   SocketConfig admin_socket;
+  std::string keeper_socket;
   core::QuotaLimits quotas{};
   size_t verbs_threads = 0;
   absl::Duration lingering_probe_interval;

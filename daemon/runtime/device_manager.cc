@@ -79,6 +79,8 @@ void DeviceManager::Open(const std::string& name) {
   });
 }
 
+void DeviceManager::OpenNow(const std::string& name) { OnOpened(name, verbs_.OpenDevice(name)); }
+
 void DeviceManager::OnOpened(const std::string& name,
                              absl::StatusOr<std::unique_ptr<verbs::Device>> opened) {
   opening_.erase(name);

@@ -34,6 +34,10 @@ class DeviceManager {
   // of changes was subscribed (else what comes in between is lost), and for each change.
   void Scan();
 
+  // Opens one in the caller's thread, to take over what an earlier daemon had there. A failure is
+  // logged; it is tried again as with any device.
+  void OpenNow(const std::string& name);
+
  private:
   void Open(const std::string& name);
   void OnOpened(const std::string& name, absl::StatusOr<std::unique_ptr<verbs::Device>> opened);

@@ -53,11 +53,13 @@ class DeviceManagerTest : public ::testing::Test {
   core::FakeLeasePort leases_;
   core::FakeDomainFilePort files_;
   core::FakeDeliveryPort delivery_;
+  core::FakeKeeperPort keeper_;
   core::FakeExecutor executor_;
   core::FakeEnvironment environment_;
   core::FakeJournal journal_;
-  core::Broker broker_{{core::Generation(1), {10, 10, 10, 10, 10}},
-                       {&leases_, &files_, &delivery_, &executor_, &environment_, &journal_}};
+  core::Broker broker_{
+      {core::Generation(1), 0, {10, 10, 10, 10, 10}},
+      {&leases_, &files_, &delivery_, &keeper_, &executor_, &environment_, &journal_}};
   std::unique_ptr<DeviceManager> manager_;
 };
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Order of start: lock the place, make the broker, subscribe to device changes, look for devices,
-// open the sockets. Order of stop: close the sockets, revoke the leases and give the kernel objects
-// back, end the connections, and only then free the broker, whose destruction checks the books.
+// Order of start: lock the place, ask the keeper, make the broker, subscribe to device changes,
+// take over what an earlier daemon left, look for devices, open the sockets. Order of stop: close
+// the sockets, revoke the leases and give the kernel objects back, end the connections, and only
+// then free the broker, whose destruction checks the books. Handing over to a successor is the end
+// that every daemon must be able to meet: it stops where it stands, and leaves what the keeper has.
 #include "daemon/runtime/server.h"
 
 #include <fcntl.h>
@@ -27,6 +29,8 @@
 #include "daemon/core/resource_name.h"
 #include "daemon/rpc/connection_table.h"
 #include "daemon/runtime/device_manager.h"
+#include "daemon/runtime/inheritance.h"
+#include "daemon/runtime/keeper_client.h"
 #include "daemon/runtime/listener.h"
 #include "daemon/runtime/strand_executor.h"
 #include "daemon/session/domain_files.h"
@@ -41,6 +45,10 @@ namespace {
 constexpr absl::Duration kReleaseTime = absl::Seconds(3);
 constexpr absl::Duration kConnectionTime = absl::Seconds(2);
 constexpr absl::Duration kCloseTime = absl::Seconds(1);
+// A keeper that does not answer for so long is done without.
+constexpr absl::Duration kKeeperTime = absl::Seconds(5);
+// What systemd sends for a restart (RestartKillSignal=).
+constexpr int kHandOverSignal = SIGUSR2;
 
 class SystemEnvironment : public core::Environment {
  public:
@@ -57,6 +65,9 @@ class LogJournal : public core::Journal {
  public:
   void ReleaseFailed(absl::string_view object, const absl::Status& why) override {
     telemetry::LogLimited(telemetry::Event::kReleaseFailed, object, why.message());
+  }
+  void Difference(absl::string_view object, absl::string_view action) override {
+    telemetry::LogLimited(telemetry::Event::kDifference, object, action);
   }
 };
 
@@ -81,6 +92,7 @@ absl::StatusOr<UniqueFd> TakeSignals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, kHandOverSignal);
   if (int error = pthread_sigmask(SIG_BLOCK, &signals, nullptr); error != 0) {
     return ErrnoError(v1::REASON_INTERNAL, error, "pthread_sigmask");
   }
@@ -92,14 +104,19 @@ absl::StatusOr<UniqueFd> TakeSignals() {
 class Server {
  public:
   Server(const Config& config, verbs::Verbs& verbs, UniqueFd signals,
-         std::unique_ptr<session::DomainFiles> files)
+         std::unique_ptr<session::DomainFiles> files, std::unique_ptr<KeeperClient> keeper,
+         Inheritance inheritance)
       : config_(config),
         signals_(std::move(signals)),
         files_(std::move(files)),
+        keeper_(std::move(keeper)),
+        inheritance_(std::move(inheritance)),
         executor_(config.verbs_threads),
-        leases_(loop_, [this](core::LeaseId id) { broker_.LeaseHolderGone(id); }),
-        broker_({NewGeneration(environment_), config.quotas},
-                {&leases_, files_.get(), &delivery_, &executor_, &environment_, &journal_}),
+        leases_(
+            loop_, [this](core::LeaseId id) { broker_.LeaseHolderGone(id); }, inheritance_.life),
+        broker_({inheritance_.generation, inheritance_.life, config.quotas},
+                {&leases_, files_.get(), &delivery_, keeper_.get(), &executor_, &environment_,
+                 &journal_}),
         sessions_(loop_, broker_, delivery_, config.attach_timeout),
         connections_(loop_, broker_, [this](core::SessionId id) { sessions_.End(id); }),
         devices_(std::make_unique<DeviceManager>(loop_, verbs, broker_, executor_)) {}
@@ -112,6 +129,9 @@ class Server {
       });
       if (!watched.ok()) return watched;
     }
+    keeper_->Start(loop_);
+    TakeOver();
+    if (absl::Status status = files_->RemoveStrangers(); !status.ok()) return status;
     devices_->Scan();
     if (absl::Status status = OpenSockets(); !status.ok()) return status;
     ProbeLater();
@@ -119,6 +139,11 @@ class Server {
   }
 
   void Run() { loop_.Run(); }
+
+  // Whether it was asked to leave everything to a successor.
+  bool hands_over() const { return hands_over_; }
+  void Leave() { keeper_->Leave(); }
+  void Forget() { keeper_->Forget(); }
 
   // False: something did not come back in time, and nothing of the server may be freed.
   bool Stop() {
@@ -135,6 +160,17 @@ class Server {
   core::Generation generation() const { return broker_.generation(); }
 
  private:
+  void TakeOver() {
+    if (inheritance_.kept.empty()) return;
+    for (const std::string& name : inheritance_.Devices()) devices_->OpenNow(name);
+    const core::RestoreReport report = broker_.Restore(std::move(inheritance_.kept));
+    telemetry::Log(
+        telemetry::Event::kTookOver,
+        absl::StrCat(report.xrcds, " domains, ", report.qps, " QPs, ", report.leases, " leases; ",
+                     report.ended_leases, " leases had ended, ", report.revoked_leases,
+                     " were revoked, ", report.differences, " differences"));
+  }
+
   absl::Status OpenSockets() {
     auto add = [this](const SocketConfig& socket, int type, Listener::OnAccept on_accept) {
       absl::StatusOr<std::unique_ptr<Listener>> opened =
@@ -163,7 +199,8 @@ class Server {
   void OnSignal() {
     signalfd_siginfo signal;
     if (read(signals_.get(), &signal, sizeof(signal)) != sizeof(signal)) return;
-    telemetry::Log(telemetry::Event::kStopping,
+    hands_over_ = signal.ssi_signo == static_cast<uint32_t>(kHandOverSignal);
+    telemetry::Log(hands_over_ ? telemetry::Event::kHandingOver : telemetry::Event::kStopping,
                    absl::StrCat("signal ", signal.ssi_signo, " from pid ", signal.ssi_pid));
     loop_.Stop();
   }
@@ -174,6 +211,9 @@ class Server {
   LogJournal journal_;
   const std::unique_ptr<session::DomainFiles> files_;
   EventLoop loop_;
+  const std::unique_ptr<KeeperClient> keeper_;
+  Inheritance inheritance_;
+  bool hands_over_ = false;
   session::FdDelivery delivery_;
   StrandExecutor executor_;
   session::LeaseWatcher leases_;
@@ -183,6 +223,19 @@ class Server {
   std::unique_ptr<DeviceManager> devices_;
   std::vector<std::unique_ptr<Listener>> listeners_;
 };
+
+absl::StatusOr<Inheritance> AskKeeper(KeeperClient& keeper) {
+  SystemEnvironment environment;
+  const core::Generation fresh = NewGeneration(environment);
+  absl::StatusOr<std::vector<core::KeptObject>> kept = keeper.TakeAll(kKeeperTime);
+  if (!kept.ok()) {
+    telemetry::Log(telemetry::Event::kKeeperLost, kept.status().message());
+    kept = std::vector<core::KeptObject>();
+  }
+  absl::StatusOr<Inheritance> inheritance = Inherit(*std::move(kept), keeper, fresh);
+  if (!inheritance.ok()) keeper.Leave();
+  return inheritance;
+}
 
 }  // namespace
 
@@ -198,7 +251,12 @@ absl::Status Serve(const Config& config, verbs::Verbs& verbs, DeviceChanges* cha
   telemetry::StartLog(config.log_level);
   rpc::InitServices();
 
-  auto server = std::make_unique<Server>(config, verbs, *std::move(signals), *std::move(files));
+  auto keeper = std::make_unique<KeeperClient>(config.keeper_socket);
+  absl::StatusOr<Inheritance> inheritance = AskKeeper(*keeper);
+  if (!inheritance.ok()) return inheritance.status();
+
+  auto server = std::make_unique<Server>(config, verbs, *std::move(signals), *std::move(files),
+                                         std::move(keeper), *std::move(inheritance));
   absl::Status started = server->Start(changes);
   if (started.ok()) {
     telemetry::Log(telemetry::Event::kStarted,
@@ -206,7 +264,13 @@ absl::Status Serve(const Config& config, verbs::Verbs& verbs, DeviceChanges* cha
                                 ", generation ", core::FormatGeneration(server->generation())));
     server->Run();
   }
+  if (server->hands_over()) {
+    server->Leave();
+    telemetry::StopLog();
+    _exit(0);
+  }
   if (!server->Stop()) {
+    server->Forget();
     telemetry::Log(telemetry::Event::kStopTimedOut,
                    "a call into a device does not come back; leaving it to the kernel");
     telemetry::StopLog();

@@ -102,10 +102,45 @@ TEST_F(DomainFilesTest, FilesOfAnEarlierDaemonAreRemovedAndNothingElse) {
   std::filesystem::create_directory(directory_ + "/sub");
   auto files = DomainFiles::Open(directory_);
   ASSERT_TRUE(files.ok()) << files.status();
+  ASSERT_TRUE((*files)->RemoveStrangers().ok());
   EXPECT_FALSE(std::filesystem::exists(directory_ + "/xrcd-1"));
   EXPECT_TRUE(std::filesystem::exists(base_ + "/precious")) << "the link goes, its target stays";
   EXPECT_TRUE(std::filesystem::exists(directory_ + "/sub"));
   EXPECT_TRUE((*files)->CreateDomainFile().ok());
+}
+
+TEST_F(DomainFilesTest, AnAdoptedFileStaysAndGoesWithItsDomain) {
+  UniqueFd kept;
+  {
+    auto files = *DomainFiles::Open(directory_);
+    std::ofstream(directory_ + "/xrcd-7") << "old";
+    std::ofstream(directory_ + "/xrcd-8") << "stranger";
+    kept.reset(open((directory_ + "/xrcd-7").c_str(), O_RDWR | O_CLOEXEC));
+  }
+  auto files = *DomainFiles::Open(directory_);
+  auto adopted = files->AdoptDomainFile("xrcd-7", std::move(kept));
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  ASSERT_TRUE(files->RemoveStrangers().ok());
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/xrcd-7"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/xrcd-8"));
+  std::vector<std::unique_ptr<core::DomainFile>> more;
+  for (int i = 0; i < 10; ++i) more.push_back(*files->CreateDomainFile());
+  EXPECT_EQ(FilesIn(directory_), 11u) << "no name was used twice";
+  adopted->reset();
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/xrcd-7"));
+}
+
+TEST_F(DomainFilesTest, AnAdoptedFileUnderAnothersNameRemovesNothing) {
+  auto files = *DomainFiles::Open(directory_);
+  std::ofstream(base_ + "/elsewhere") << "x";
+  std::ofstream(directory_ + "/xrcd-7") << "not this one";
+  auto adopted = files->AdoptDomainFile(
+      "xrcd-7", UniqueFd(open((base_ + "/elsewhere").c_str(), O_RDWR | O_CLOEXEC)));
+  ASSERT_TRUE(adopted.ok());
+  adopted->reset();
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/xrcd-7"));
+  EXPECT_EQ(ReasonOf(files->AdoptDomainFile("d", UniqueFd(open(base_.c_str(), O_RDONLY))).status()),
+            v1::REASON_INVALID_FIELD);
 }
 
 TEST_F(DomainFilesTest, DirectoriesThatOthersCanEnterAreRefused) {

@@ -2,7 +2,7 @@
 //
 // The write end of a pipe reports EPOLLERR for as long as no read end is open anywhere.
 // Level-triggered watching is therefore enough, and cannot spin: whoever is told that a holder is
-// gone either ends the lease, which closes the write end and with it the watch, or finds that a
+// gone either ends the lease, which ends the watch, or finds that a
 // read end is open again (the grant was delivered once more), and then the condition is no longer
 // reported. A write end that was made, but not yet published, has a reader: the end that is to be
 // delivered.
@@ -31,7 +31,10 @@ namespace {
 
 class PipeEnd : public core::LeaseEnd {
  public:
-  explicit PipeEnd(UniqueFd fd) : fd_(std::move(fd)) {}
+  PipeEnd(UniqueFd fd, int epoll, uint64_t first_sequence)
+      : fd_(std::move(fd)), epoll_(epoll), sequence_(first_sequence) {}
+  // The keeper has a copy of the write end, which would keep the watch alive.
+  ~PipeEnd() override { epoll_ctl(epoll_, EPOLL_CTL_DEL, fd_.get(), nullptr); }
 
   bool HasHolder() const override {
     pollfd poll_fd{fd_.get(), 0, 0};
@@ -59,6 +62,8 @@ class PipeEnd : public core::LeaseEnd {
     return holder_end;
   }
 
+  int fd() const override { return fd_.get(); }
+
  private:
   // Records are shorter than PIPE_BUF: they go in whole or not at all.
   bool Write(const EventRecord& record) {
@@ -66,15 +71,20 @@ class PipeEnd : public core::LeaseEnd {
   }
 
   const UniqueFd fd_;
+  const int epoll_;
   absl::Mutex mutex_;
-  uint64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t sequence_ ABSL_GUARDED_BY(mutex_);
   uint32_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace
 
-LeaseWatcher::LeaseWatcher(EventLoop& loop, std::function<void(core::LeaseId)> on_gone)
-    : loop_(loop), on_gone_(std::move(on_gone)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+LeaseWatcher::LeaseWatcher(EventLoop& loop, std::function<void(core::LeaseId)> on_gone,
+                           uint32_t life)
+    : loop_(loop),
+      on_gone_(std::move(on_gone)),
+      first_sequence_(uint64_t{life} << kEventSequenceLifeShift),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_ || !loop_.Watch(epoll_.get(), EPOLLIN, [this](uint32_t) { ReportGone(); }).ok()) {
     std::perror("qpbroker: epoll");
     std::abort();
@@ -89,15 +99,19 @@ absl::StatusOr<core::NewLease> LeaseWatcher::CreateLease(core::LeaseId id) {
     return ErrnoError(v1::REASON_DAEMON_LIMIT, errno, "pipe2");
   }
   UniqueFd holder_end(ends[0]);
-  UniqueFd our_end(ends[1]);
-  // EPOLLERR needs no asking for. Closing the write end ends the watch: there is no other copy of
-  // it.
-  epoll_event event{};
+  absl::StatusOr<std::unique_ptr<core::LeaseEnd>> end = AdoptLease(id, UniqueFd(ends[1]));
+  if (!end.ok()) return end.status();
+  return core::NewLease{*std::move(end), std::move(holder_end)};
+}
+
+absl::StatusOr<std::unique_ptr<core::LeaseEnd>> LeaseWatcher::AdoptLease(core::LeaseId id,
+                                                                         UniqueFd end) {
+  epoll_event event{};  // EPOLLERR needs no asking for.
   event.data.u64 = id.value();
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, our_end.get(), &event) != 0) {
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, end.get(), &event) != 0) {
     return ErrnoError(v1::REASON_DAEMON_LIMIT, errno, "epoll_ctl");
   }
-  return core::NewLease{std::make_unique<PipeEnd>(std::move(our_end)), std::move(holder_end)};
+  return std::make_unique<PipeEnd>(std::move(end), epoll_.get(), first_sequence_);
 }
 
 void LeaseWatcher::ReportGone() {

@@ -10,8 +10,8 @@
 // without an event waiting gets EAGAIN. An end that is opened again for a second delivery is the
 // same.
 //
-// CreateLease may be called from any thread; `on_gone` is called in the loop's thread. The watcher
-// must outlive the lease ends that it made, and the loop the watcher.
+// CreateLease and AdoptLease may be called from any thread; `on_gone` is called in the loop's
+// thread. The watcher must outlive the lease ends that it made, and the loop the watcher.
 
 #include <functional>
 #include <memory>
@@ -25,16 +25,20 @@ namespace qpbroker::session {
 
 class LeaseWatcher : public core::LeasePort {
  public:
-  LeaseWatcher(EventLoop& loop, std::function<void(core::LeaseId)> on_gone);
+  // `life`: how many daemons served these leases before (EventRecord::sequence).
+  LeaseWatcher(EventLoop& loop, std::function<void(core::LeaseId)> on_gone, uint32_t life = 0);
   ~LeaseWatcher() override;
 
   absl::StatusOr<core::NewLease> CreateLease(core::LeaseId id) override;
+  absl::StatusOr<std::unique_ptr<core::LeaseEnd>> AdoptLease(core::LeaseId id,
+                                                             UniqueFd end) override;
 
  private:
   void ReportGone();
 
   EventLoop& loop_;
   const std::function<void(core::LeaseId)> on_gone_;
+  const uint64_t first_sequence_;
   // One epoll for all leases, itself watched by the loop: a lease then costs no entry in the loop.
   const UniqueFd epoll_;
 };

@@ -39,8 +39,9 @@ class SessionServerTest : public ::testing::Test {
   void Start(uint32_t sessions = 10, absl::Duration attach_timeout = absl::Hours(1)) {
     loop_ = std::make_unique<EventLoop>();
     broker_ = std::make_unique<Broker>(
-        core::BrokerOptions{core::Generation(0x5f0c2a9b11d4), {10, sessions, 10, 10, 10}},
-        core::BrokerPorts{&leases_, &files_, &delivery_, &executor_, &environment_, &journal_});
+        core::BrokerOptions{core::Generation(0x5f0c2a9b11d4), 0, {10, sessions, 10, 10, 10}},
+        core::BrokerPorts{&leases_, &files_, &delivery_, &keeper_, &executor_, &environment_,
+                          &journal_});
     server_ = std::make_unique<SessionServer>(*loop_, *broker_, delivery_, attach_timeout);
   }
   ~SessionServerTest() override {
@@ -91,6 +92,7 @@ class SessionServerTest : public ::testing::Test {
   std::unique_ptr<EventLoop> loop_;
   core::FakeLeasePort leases_;
   core::FakeDomainFilePort files_;
+  core::FakeKeeperPort keeper_;
   FdDelivery delivery_;
   core::FakeExecutor executor_;
   core::FakeEnvironment environment_;

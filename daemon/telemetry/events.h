@@ -17,12 +17,18 @@ enum class Event : uint16_t {
   kStopped = 1002,
   kStopTimedOut = 1003,
   kOutOfDescriptors = 1004,
+  kHandingOver = 1005,
   kDeviceAdded = 1100,
   kDeviceRemoved = 1101,
   kDeviceFailed = 1102,
   kReleaseFailed = 1103,
   kPeerRefused = 1200,
   kProtocolViolation = 1201,
+  kTookOver = 1300,
+  kDifference = 1301,
+  kKeeperLost = 1302,
+  kKeeperBack = 1303,
+  kKeeperRefused = 1304,
 };
 
 struct EventEntry {
@@ -41,6 +47,8 @@ inline constexpr EventEntry kEventCatalogue[] = {
      "a device does not answer; the kernel takes back what is left when the process ends"},
     {Event::kOutOfDescriptors, Level::kError, "daemon.out_of_descriptors",
      "clients are turned away until descriptors are free: raise the limit of open files"},
+    {Event::kHandingOver, Level::kInfo, "daemon.handing_over",
+     "a signal asked the daemon to end and to leave every reference to its successor"},
     {Event::kDeviceAdded, Level::kInfo, "device.added", "a device was found and opened"},
     {Event::kDeviceRemoved, Level::kWarning, "device.removed",
      "a device went, or reported a fatal error; its holders were told"},
@@ -52,6 +60,17 @@ inline constexpr EventEntry kEventCatalogue[] = {
      "a client was turned away: its quota is used up, or the kernel does not say who it is"},
     {Event::kProtocolViolation, Level::kWarning, "peer.protocol_violation",
      "a client wrote to its session socket, where only the daemon speaks; its session was ended"},
+    {Event::kTookOver, Level::kInfo, "recovery.took_over",
+     "what an earlier daemon held is held by this one, under the same names"},
+    {Event::kDifference, Level::kWarning, "recovery.difference",
+     "something that an earlier daemon left is not what the kernel has; the line says what was "
+     "done"},
+    {Event::kKeeperLost, Level::kError, "keeper.lost",
+     "there is no qpbroker-keeper: references would not survive this daemon; start it"},
+    {Event::kKeeperBack, Level::kInfo, "keeper.back",
+     "a keeper was found and has been given everything"},
+    {Event::kKeeperRefused, Level::kError, "keeper.refused",
+     "the keeper could not take something, which would not survive this daemon: raise its limits"},
 };
 
 constexpr const EventEntry& EventEntryOf(Event event) {

@@ -52,6 +52,7 @@ class BrokerFixture : public testing::Test {
     ExpectBooksBalance();
     broker_->RemoveDevice("fake0");
     executor_.RunAll();
+    EXPECT_EQ(keeper_.entries().size(), 0u);
   }
 
   void Start(const QuotaLimits& quotas) {
@@ -60,12 +61,42 @@ class BrokerFixture : public testing::Test {
       broker_->Shutdown();
       executor_.RunAll();
     }
+    StartBroker(quotas, 0);
+  }
+
+  void StartBroker(const QuotaLimits& quotas, uint32_t life) {
     broker_ = std::make_unique<Broker>(
-        BrokerOptions{Generation(0x5f0c2a9b11d4), quotas},
-        BrokerPorts{&leases_, &files_, &delivery_, &executor_, &environment_, &journal_});
+        BrokerOptions{Generation(0x5f0c2a9b11d4), life, quotas},
+        BrokerPorts{&leases_, &files_, &delivery_, &keeper_, &executor_, &environment_, &journal_});
     absl::StatusOr<std::unique_ptr<verbs::Device>> device = verbs_.OpenDevice("fake0");
     ASSERT_TRUE(device.ok()) << device.status();
     broker_->AddDevice(*std::move(device));
+  }
+
+  // SIGKILL of the daemon: all that is left are the kernel, the clients and what the keeper has.
+  void KillDaemon() {
+    keeper_.Deafen();
+    leases_.Mute(true);
+    verbs_.Kill();
+    for (const auto& [uid, caller] : callers_) {
+      broker_->EndSession(*caller.session);
+      delivery_.Drop(*caller.session);
+    }
+    callers_.clear();
+    broker_->Shutdown();
+    broker_->RemoveDevice("fake0");
+    executor_.RunAll();
+    broker_.reset();
+    leases_.Mute(false);
+  }
+
+  // A new daemon takes over.
+  RestoreReport Restart(const QuotaLimits& quotas = {1000, 1000, 1000, 1000, 1000}) {
+    std::vector<KeptObject> kept = keeper_.TakeAll();
+    StartBroker(quotas, ++lives_);
+    RestoreReport report = broker_->Restore(std::move(kept));
+    executor_.RunAll();
+    return report;
   }
 
   // A caller with a session of its own, the same at each call.
@@ -184,6 +215,7 @@ class BrokerFixture : public testing::Test {
   FakeLeasePort leases_;
   FakeDomainFilePort files_;
   FakeDeliveryPort delivery_;
+  FakeKeeperPort keeper_;
   FakeExecutor executor_;
   FakeEnvironment environment_;
   FakeJournal journal_;
@@ -191,6 +223,7 @@ class BrokerFixture : public testing::Test {
   std::map<uid_t, Caller> callers_;
   size_t other_qps_ = 0;  // QPs that other processes keep at the end of a test.
   int tags_ = 0;
+  uint32_t lives_ = 0;
 };
 
 }  // namespace qpbroker::core

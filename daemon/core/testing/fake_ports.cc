@@ -36,6 +36,7 @@ class FakeLeasePort::End : public LeaseEnd {
     return poll(&poll_fd, 1, 0) == 0 || (poll_fd.revents & POLLERR) == 0;
   }
   void Send(const EventRecord& record) override {
+    if (port_.muted_) return;
     EventRecord numbered = record;
     numbered.sequence = ++sequence_;
     [[maybe_unused]] ssize_t n = write(fd_.get(), &numbered, sizeof(numbered));
@@ -43,6 +44,7 @@ class FakeLeasePort::End : public LeaseEnd {
   absl::StatusOr<UniqueFd> ReopenHolderEnd() override {
     return OpenThroughProc(fd_.get(), O_RDONLY | O_NONBLOCK);
   }
+  int fd() const override { return fd_.get(); }
 
  private:
   FakeLeasePort& port_;
@@ -58,6 +60,11 @@ absl::StatusOr<NewLease> FakeLeasePort::CreateLease(LeaseId id) {
   return NewLease{std::make_unique<End>(*this, id, UniqueFd(ends[1])), UniqueFd(ends[0])};
 }
 
+absl::StatusOr<std::unique_ptr<LeaseEnd>> FakeLeasePort::AdoptLease(LeaseId id, UniqueFd end) {
+  if (FailsNow()) return ErrnoError(v1::REASON_DAEMON_LIMIT, ENOSPC, "epoll_ctl");
+  return std::make_unique<End>(*this, id, std::move(end));
+}
+
 std::vector<LeaseId> FakeLeasePort::WithoutHolder() const {
   std::vector<LeaseId> gone;
   for (const auto& [id, end] : ends_) {
@@ -70,17 +77,19 @@ namespace {
 
 class MemoryFile : public DomainFile {
  public:
-  MemoryFile(UniqueFd fd, std::shared_ptr<int> files)
-      : fd_(std::move(fd)), files_(std::move(files)) {
+  MemoryFile(std::string name, UniqueFd fd, std::shared_ptr<int> files)
+      : name_(std::move(name)), fd_(std::move(fd)), files_(std::move(files)) {
     ++*files_;
   }
   ~MemoryFile() override { --*files_; }
   int fd() const override { return fd_.get(); }
+  const std::string& name() const override { return name_; }
   absl::StatusOr<UniqueFd> ReopenReadOnly() const override {
     return OpenThroughProc(fd_.get(), O_RDONLY);
   }
 
  private:
+  const std::string name_;
   const UniqueFd fd_;
   const std::shared_ptr<int> files_;
 };
@@ -91,7 +100,62 @@ absl::StatusOr<std::unique_ptr<DomainFile>> FakeDomainFilePort::CreateDomainFile
   if (FailsNow()) return ErrnoError(v1::REASON_DAEMON_LIMIT, ENOSPC, "openat");
   UniqueFd fd(memfd_create("domain", MFD_CLOEXEC));
   if (!fd) std::abort();
-  return std::make_unique<MemoryFile>(std::move(fd), files_);
+  return std::make_unique<MemoryFile>("domain", std::move(fd), files_);
+}
+
+absl::StatusOr<std::unique_ptr<DomainFile>> FakeDomainFilePort::AdoptDomainFile(
+    const std::string& name, UniqueFd fd) {
+  if (FailsNow()) return MakeError(v1::REASON_INVALID_FIELD);
+  return std::make_unique<MemoryFile>(name, std::move(fd), files_);
+}
+
+// ---- The keeper.
+
+class FakeKeeperPort::Entry : public KeptEntry {
+ public:
+  Entry(FakeKeeperPort& port, uint64_t id) : port_(port), id_(id) {}
+  ~Entry() override {
+    if (port_.Hears()) port_.entries_.erase(id_);
+  }
+
+  void Keep(const keeper::v1::Record& record, std::vector<SharedFd> fds) override {
+    if (!port_.Hears()) return;
+    Kept& kept = port_.entries_[id_];
+    kept.record = record;
+    if (fds.empty()) return;
+    kept.fds.clear();
+    for (const SharedFd& shared : fds) {
+      kept.fds.emplace_back(fcntl(shared.fd, F_DUPFD_CLOEXEC, 0));
+      if (!kept.fds.back()) std::abort();
+    }
+  }
+
+ private:
+  FakeKeeperPort& port_;
+  const uint64_t id_;
+};
+
+bool FakeKeeperPort::Hears() {
+  if (deaf_ || (deafen_after_ >= 0 && deafen_after_-- == 0)) deaf_ = true;
+  if (!deaf_) ++messages_;
+  return !deaf_;
+}
+
+std::shared_ptr<KeptEntry> FakeKeeperPort::NewEntry() {
+  return std::make_shared<Entry>(*this, ++last_);
+}
+
+std::vector<KeptObject> FakeKeeperPort::TakeAll() {
+  deaf_ = false;
+  deafen_after_ = -1;
+  std::vector<KeptObject> all;
+  for (auto& [id, kept] : entries_) {
+    KeptObject object{kept.record, {}, std::make_shared<Entry>(*this, id)};
+    for (const UniqueFd& fd : kept.fds)
+      object.fds.emplace_back(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+    all.push_back(std::move(object));
+  }
+  return all;
 }
 
 absl::Status FakeDeliveryPort::Deliver(SessionId session, const v1::FdDelivery& delivery,
@@ -142,6 +206,10 @@ void FakeExecutor::RunAll() {
 
 void FakeJournal::ReleaseFailed(absl::string_view object, const absl::Status& why) {
   lines.push_back(absl::StrCat(object, ": ", why.ToString()));
+}
+
+void FakeJournal::Difference(absl::string_view object, absl::string_view action) {
+  lines.push_back(absl::StrCat(object, ": ", action));
 }
 
 }  // namespace qpbroker::core

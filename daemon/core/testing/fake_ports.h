@@ -44,18 +44,24 @@ class FailPoint {
 class FakeLeasePort : public LeasePort, public FailPoint {
  public:
   absl::StatusOr<NewLease> CreateLease(LeaseId id) override;
+  absl::StatusOr<std::unique_ptr<LeaseEnd>> AdoptLease(LeaseId id, UniqueFd end) override;
 
   // Leases whose last holder's end was closed, as the watcher would report them.
   std::vector<LeaseId> WithoutHolder() const;
+  // No event is sent any more, or is again.
+  void Mute(bool muted) { muted_ = muted; }
 
  private:
   class End;
+  bool muted_ = false;
   std::map<LeaseId, const End*> ends_;
 };
 
 class FakeDomainFilePort : public DomainFilePort, public FailPoint {
  public:
   absl::StatusOr<std::unique_ptr<DomainFile>> CreateDomainFile() override;
+  absl::StatusOr<std::unique_ptr<DomainFile>> AdoptDomainFile(const std::string& name,
+                                                              UniqueFd fd) override;
   int files() const { return *files_; }
 
  private:
@@ -83,6 +89,39 @@ class FakeDeliveryPort : public DeliveryPort, public FailPoint {
 
  private:
   std::map<SessionId, std::deque<Delivered>> queues_;
+};
+
+// The keeper, as it is behind KeeperClient: what was handed to it stays when the broker goes.
+class FakeKeeperPort : public KeeperPort {
+ public:
+  struct Kept {
+    keeper::v1::Record record;
+    std::vector<UniqueFd> fds;
+  };
+
+  std::shared_ptr<KeptEntry> NewEntry() override;
+
+  // As if the daemon had died here: what it says from now on is lost.
+  void Deafen() { deaf_ = true; }
+  // Everything, for a new daemon, which is listened to again.
+  std::vector<KeptObject> TakeAll();
+  // By the order of their coming. Tests may spoil them.
+  std::map<uint64_t, Kept>& entries() { return entries_; }
+  // Messages so far.
+  int messages() const { return messages_; }
+  // Deafens after that many messages from now; -1: never.
+  void DeafenAfter(int messages) { deafen_after_ = messages; }
+
+ private:
+  class Entry;
+  // Whether this message is heard.
+  bool Hears();
+
+  std::map<uint64_t, Kept> entries_;
+  uint64_t last_ = 0;
+  bool deaf_ = false;
+  int deafen_after_ = -1;
+  int messages_ = 0;
 };
 
 class FakeExecutor : public Executor {
@@ -116,6 +155,7 @@ class FakeEnvironment : public Environment {
 class FakeJournal : public Journal {
  public:
   void ReleaseFailed(absl::string_view object, const absl::Status& why) override;
+  void Difference(absl::string_view object, absl::string_view action) override;
   std::vector<std::string> lines;
 };
 
