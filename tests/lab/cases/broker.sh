@@ -15,6 +15,20 @@ start_daemon() {
 }
 has_device() { grep -q 'device.added: vhca0' daemon.log; }
 
+# Dead at once, without a word to anybody.
+kill_daemon() {
+  kill -KILL "$daemon"
+  wait "$daemon" || true
+}
+# Starts the keeper that the daemon looks for, before it; its log is keeper.log.
+start_keeper() {
+  mkdir -p "$run"
+  "$bin/qpbroker-keeper" "$run/keeper.sock" 2>>keeper.log &
+  # shellcheck disable=SC2034 # For the cases.
+  keeper=$!
+  wait_for 20 test -S "$run/keeper.sock"
+}
+
 # What InspectionService shows to the administrator.
 books() { "$bin/inspect" "$run/admin.sock"; }
 books_are_empty() { books >books.out && [ ! -s books.out ]; }
