@@ -237,10 +237,8 @@ int Listen(const char* path) {
   const int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
   struct stat status;
   if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode)) {
-    if (connect(listener, name, sizeof(address)) == 0) {
-      errno = EADDRINUSE;
-      return Fail(path);
-    }
+    if (connect(listener, name, sizeof(address)) == 0) errno = EADDRINUSE;
+    if (errno != ECONNREFUSED) return Fail(path);
     unlink(path);
   }
   umask(077);

@@ -7,9 +7,17 @@
 bin=/usr/lib/qpbroker
 run=$LAB_WORK/run
 
+# Runs, in a subshell, what must not hold the clients' inputs open.
+declare -A input
+alone() {
+  local fd
+  for fd in "${input[@]}"; do exec {fd}>&-; done
+  "$@"
+}
+
 # Starts the daemon and waits until it serves; its log is daemon.log.
 start_daemon() {
-  "$bin/qpbrokerd" --runtime-dir "$run" 2>>daemon.log &
+  alone exec "$bin/qpbrokerd" --runtime-dir "$run" 2>>daemon.log &
   daemon=$!
   wait_for 20 test -S "$run/admin.sock"
 }
@@ -23,7 +31,7 @@ kill_daemon() {
 # Starts the keeper that the daemon looks for, before it; its log is keeper.log.
 start_keeper() {
   mkdir -p "$run"
-  "$bin/qpbroker-keeper" "$run/keeper.sock" 2>>keeper.log &
+  alone exec "$bin/qpbroker-keeper" "$run/keeper.sock" 2>>keeper.log &
   # shellcheck disable=SC2034 # For the cases.
   keeper=$!
   wait_for 20 test -S "$run/keeper.sock"
@@ -36,17 +44,13 @@ count_is() { books | grep -q "^qp .* leases $1\$"; }
 
 # in_background NAME USER PROGRAM ARGUMENT...: its output goes to NAME.out and NAME.err, its pid is
 # ${client[NAME]}. Its input stays open until close_input NAME: nobody else inherits the other end.
-declare -A input
 # shellcheck disable=SC2034 # For the cases.
 declare -A client
 in_background() {
   local name=$1 user=$2 fd
   shift 2
   mkfifo "$name.in"
-  (
-    for fd in "${input[@]}"; do exec {fd}>&-; done
-    exec_as "$user" "$@"
-  ) <"$name.in" >"$name.out" 2>"$name.err" &
+  alone exec_as "$user" "$@" <"$name.in" >"$name.out" 2>"$name.err" &
   # shellcheck disable=SC2034
   client[$name]=$!
   exec {fd}>"$name.in"
