@@ -17,7 +17,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -222,17 +221,15 @@ void HandleSignal(Keeper& keeper) {
 
 // ---- Starting.
 
-bool FillAddress(const char* path, sockaddr_un& address) {
-  address.sun_family = AF_UNIX;
-  if (path == nullptr || strlen(path) >= sizeof(address.sun_path)) return false;
-  memcpy(address.sun_path, path, strlen(path));
-  return true;
-}
-
 // For this user alone. What is at `path` already goes only if it is a socket without a listener.
 int Listen(const char* path) {
   sockaddr_un address = {};
-  if (!FillAddress(path, address)) return Fail("the path is too long");
+  address.sun_family = AF_UNIX;
+  if (snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >=
+      static_cast<int>(sizeof(address.sun_path))) {
+    errno = ENAMETOOLONG;
+    return Fail(path);
+  }
   const auto* name = reinterpret_cast<const sockaddr*>(&address);
   const int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
   struct stat status;
@@ -250,18 +247,6 @@ int FindListener(const char* path) {
   const char* receiver = getenv("LISTEN_PID");
   const bool passed = receiver != nullptr && atoi(receiver) == getpid();
   return passed ? kFirstPassedFd : Listen(path);
-}
-
-// By the service manager's protocol, sd_notify(3), where there is one.
-void NotifyReady() {
-  sockaddr_un address = {};
-  const char* path = getenv("NOTIFY_SOCKET");
-  if (!FillAddress(path, address)) return;
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + strlen(path));
-  if (path[0] == '@') address.sun_path[0] = '\0';
-  const int sender = socket(AF_UNIX, SOCK_DGRAM, 0);
-  sendto(sender, "READY=1", 7, MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), length);
-  close(sender);
 }
 
 void RaiseFileLimit() {
@@ -300,7 +285,6 @@ int main(int argc, char** argv) {
   keeper.signals = WatchSignals();
   if (!Continue(keeper)) keeper.listener = FindListener(argv[1]);
   if (keeper.listener < 0) return 1;
-  NotifyReady();
   SayHowMuch(keeper.store);
   Run(keeper);
 }

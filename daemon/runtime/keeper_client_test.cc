@@ -214,5 +214,27 @@ TEST_F(KeeperClientTest, KeeperThatDoesNotAnswerIsAnError) {
   EXPECT_THAT(std::string(kept.status().message()), ::testing::HasSubstr("does not answer"));
 }
 
+TEST_F(KeeperClientTest, WhatAKeeperHadThatWasDoneWithoutIsCleared) {
+  KeeperProcess keeper(path_);
+  {
+    std::unique_ptr<KeeperClient> client = NewClient();
+    ASSERT_TRUE(client->TakeAll(absl::Seconds(20)).ok());
+    auto old = Keep(*client, 1);
+    client->Leave();
+  }
+  keeper.Signal(SIGSTOP);
+  EventLoop loop;
+  std::unique_ptr<KeeperClient> client = NewClient();
+  EXPECT_FALSE(client->TakeAll(absl::Milliseconds(50)).ok());
+  auto entry = Keep(*client, 2);
+  client->Start(loop);
+  keeper.Signal(SIGCONT);
+  Await(loop, *client);
+  client->Leave();
+  entry.reset();
+  client.reset();
+  EXPECT_EQ(Left(), Ids{2});
+}
+
 }  // namespace
 }  // namespace qpbroker::runtime
