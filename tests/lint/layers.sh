@@ -19,7 +19,7 @@ kind(cc_library, //daemon/session/...) | //daemon/rpc/... + //daemon/runtime/...
 kind(cc_library, //daemon/session/...) | $grpc | gRPC is daemon/rpc's business
 kind(cc_library, //daemon/rpc/...) | //daemon/session/... + //daemon/runtime/... + $ibverbs | neighbours do not know each other
 kind(cc_library, //daemon/telemetry/...) | //daemon/session/... + //daemon/rpc/... + //daemon/runtime/... + $grpc | telemetry knows nobody
-//daemon/keeper:qpbroker-keeper | //common/... + //proto/... + //daemon/core/... + $(system_lib absl) + $(system_lib protobuf) | the keeper stands on libc alone
+//daemon/keeper:qpbroker-keeper | //common/... + //proto/... + //daemon/core/... | the keeper stands on libc alone
 kind(cc_library, //daemon/... except //daemon/keeper/...) | //daemon/keeper:store | the daemon knows the keeper's protocol only
 //client | //daemon/... + $ibverbs | the client knows proto and common
 //client:verbs_util | //daemon/... | the client knows proto and common
