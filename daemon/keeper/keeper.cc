@@ -78,7 +78,12 @@ bool Send(int socket, Op op, uint64_t id, const Entry* entry) {
     control.header.cmsg_len = CMSG_LEN(sizeof(int) * entry->fd_count);
     memcpy(CMSG_DATA(&control.header), entry->fds, sizeof(int) * entry->fd_count);
   }
-  return sendmsg(socket, &packet, MSG_NOSIGNAL) >= 0;
+  ssize_t sent;
+  // That many of this user's descriptors are on their way: they will be received.
+  while ((sent = sendmsg(socket, &packet, MSG_NOSIGNAL)) < 0 && errno == ETOOMANYREFS) {
+    poll(nullptr, 0, 1);
+  }
+  return sent >= 0;
 }
 
 // One message: what is to be done, and the entry that came with it.

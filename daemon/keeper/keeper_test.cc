@@ -248,7 +248,10 @@ TEST_F(KeeperTest, OutOfDescriptorsRefusesAndGoesOn) {
     ASSERT_EQ(Send(daemon.get(), Op::kTake, 0), 0);
     answer = Receive(daemon.get(), refusal);
     const bool refused = answer.op == Op::kRefused;
-    while (answer.op != Op::kEnd) answer = Receive(daemon.get(), refusal);
+    while (answer.op != Op::kEnd) {
+      answer = Receive(daemon.get(), refusal);
+      ASSERT_FALSE(HasFailure());
+    }
     EXPECT_EQ(answer.id, refused ? id - 1 : id);
     if (refused) break;
   }

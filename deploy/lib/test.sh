@@ -40,14 +40,14 @@ test_stages=(unit asan tsan lint lab)
 run_test_stage() {
   case $1 in
     unit) run_stage 'unit and integration tests' bazel_test unit //... ;;
-    # Everything once. Only what tests need: nobody starts the rest.
+    # Under sanitizers only what tests need: nobody starts the rest.
     asan)
       run_stage 'address and undefined-behaviour sanitizers' \
         bazel_test asan --config=asan --build_tests_only //...
       ;;
     tsan)
       run_stage 'thread sanitizer' \
-        bazel_test tsan --config=tsan --build_tests_only --test_tag_filters=threads //...
+        bazel_test tsan --config=tsan --build_tests_only //...
       ;;
     lint) run_stage 'form' counted_program lint "$root/tests/lint/run" ;;
     lab) run_stage 'lab' counted_program lab "$root/tests/lab/run" ;;
