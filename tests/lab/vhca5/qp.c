@@ -30,9 +30,13 @@ static int vhca5_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	    init->cap.max_send_sge > VHCA5_MAX_SGE ||
 	    init->cap.max_recv_sge > VHCA5_MAX_SGE)
 		return -EINVAL;
-	err = ib_copy_to_udata(udata, &resp, min(sizeof(resp), udata->outlen));
-	if (err)
-		return err;
+	/* An XRC target belongs to no process, so there is none to answer. */
+	if (udata) {
+		err = ib_copy_to_udata(udata, &resp,
+				       min(sizeof(resp), udata->outlen));
+		if (err)
+			return err;
+	}
 	err = vhca5_number_take(numbers, &ibqp->qp_num);
 	if (err)
 		return err;
