@@ -9,8 +9,8 @@ files() {
   done
 }
 
-# The kernel module has the kernel's own style.
-cxx_files() { files '*.cc' '*.h' ':!tests/lab/vhca'; }
+# The kernel modules have the kernel's own style.
+cxx_files() { files '*.cc' '*.h' ':!tests/lab/vhca' ':!tests/lab/vhca5'; }
 
 build_files() { files '*.bazel' '*.bzl' WORKSPACE; }
 

@@ -5,6 +5,7 @@
 . "$LAB_CASES/lib.sh"
 
 bin=/usr/lib/qpbroker
+device=vhca0
 run=$LAB_WORK/run
 
 # Runs, in a subshell, what must not hold the clients' inputs open.
@@ -21,7 +22,7 @@ start_daemon() {
   daemon=$!
   wait_for 20 test -S "$run/admin.sock"
 }
-has_device() { grep -q 'device.added: vhca0' daemon.log; }
+has_device() { grep -q "device.added: $device" daemon.log; }
 
 # Dead at once, without a word to anybody.
 kill_daemon() {
@@ -57,11 +58,32 @@ in_background() {
   input[$name]=$fd
 }
 
+# The kernel has no XRC target QP any more, on any device.
+no_target_qp() { [ -z "$(rdma resource show qp | grep XRC || true)" ]; }
+
+# crash_sweep MINIMUM: a client of alice's is killed before and behind each system call of its job, which
+# must be MINIMUM at least. After each death neither the books nor the kernel have anything left.
+crash_sweep() {
+  local minimum=$1 point=0 status
+  while true; do
+    status=0
+    as_user alice "$bin/crash_client" "$run" "$device" $point || status=$?
+    wait_for 10 books_are_empty
+    wait_for 10 no_target_qp
+    [ $status -eq 0 ] && break
+    [ $status -eq 137 ] || fail "the client ended with status $status at point $point"
+    point=$((point + 1))
+    [ $point -lt 500 ] || fail 'the job is never done'
+  done
+  [ $point -gt "$minimum" ] || fail "only $point points"
+  echo "killed at $point points"
+}
+
 # demo_client NAME USER ARGUMENT...: a client of the demo.
 demo_client() {
   local name=$1 user=$2
   shift 2
-  in_background "$name" "$user" "$bin/xrc_demo" --runtime-dir "$run" --device vhca0 "$@"
+  in_background "$name" "$user" "$bin/xrc_demo" --runtime-dir "$run" --device "$device" "$@"
 }
 close_input() {
   local fd=${input[$1]}

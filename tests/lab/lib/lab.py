@@ -11,6 +11,7 @@ from lib.report import LabError, step
 
 DIRECTORY = pathlib.Path(__file__).resolve().parent.parent
 CASES = DIRECTORY / "cases"
+_MODULES = ("vhca", "vhca5")
 _CHECKOUT = DIRECTORY.parent.parent
 
 
@@ -33,8 +34,8 @@ def prepared(build=True):
 
 def _extra(stock, build):
     """Pairs of guest path and host file: all that does not come from the system."""
-    vhca = module.build_module(DIRECTORY / "vhca", stock, build)
-    extra = [("/usr/lib/vhca.ko", vhca)] if vhca else []
+    modules = [module.build_module(DIRECTORY / name, stock, build) for name in _MODULES]
+    extra = [(f"/usr/lib/{built.name}", built) for built in modules if built]
     programs = module.build_programs(DIRECTORY / "progs", build)
     extra += [(f"/usr/local/bin/{program.name}", program) for program in programs]
     listed = payload.read_list(DIRECTORY / "payload.txt")

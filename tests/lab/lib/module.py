@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the vhca kernel module and the small C programs of the cases."""
+"""Builds the kernel modules and the small C programs of the cases."""
 
 import os
 import shutil
@@ -26,31 +26,32 @@ def _newest(kind):
 
 
 def build_module(source_dir, kernel, build=True):
-    """The path of vhca.ko, or None if there is no module to build.
+    """The path of the module NAME.ko in a directory NAME, or None if there is none to build.
 
     The sources are copied, so that a build leaves nothing behind in the checkout.
     """
     sources = _sources(source_dir, _KBUILD_FILES)
     if not sources:
         return None
+    kind, module = f"module-{source_dir.name}", f"{source_dir.name}.ko"
     if not build:
-        newest = _newest("module")
-        return newest / "vhca.ko" if newest else None
+        newest = _newest(kind)
+        return newest / module if newest else None
     if not tools.find(kernel.compiler):
         tools.raise_missing({kernel.compiler: f"modules of {kernel.release}"})
 
     def make(new):
-        with step(f"building vhca.ko for {kernel.release}"):
+        with step(f"building {module} for {kernel.release}"):
             for file in sources:
                 target = new / file.relative_to(source_dir)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
             jobs = f"-j{os.cpu_count() or 1}"
             command = ["make", "-s", jobs, "-C", str(kernel.headers), f"M={new}", "modules"]
-            _show_warnings(tools.run(command, "building vhca.ko", merge=True))
+            _show_warnings(tools.run(command, f"building {module}", merge=True))
 
     key = _key(source_dir, sources, kernel.release)
-    return cache.entry("module", key, make) / "vhca.ko"
+    return cache.entry(kind, key, make) / module
 
 
 def build_programs(source_dir, build=True):
