@@ -70,6 +70,7 @@ class ContractTest : public testing::Test {
  protected:
   void SetUp() override;
 
+  // Without what they are to give, these end the case as failed.
   std::unique_ptr<Device> OpenDevice();
   static std::unique_ptr<Xrcd> OpenXrcd(Device& device, int fd, OpenXrcdMode mode);
   static std::unique_ptr<TargetQp> CreateQp(Xrcd& xrcd);
