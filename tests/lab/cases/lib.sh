@@ -90,3 +90,11 @@ pingpong() {
   cat server.out client.out
   fail "$* failed"
 }
+
+# reload_vhca PARAMETER...: another virtual HCA for this case; the next one has the usual again.
+reload_vhca() {
+  touch /run/vhca-reloaded
+  rmmod vhca
+  insmod /lib/vhca.ko "$@"
+  wait_for 5 ibv_devinfo -d vhca0
+}

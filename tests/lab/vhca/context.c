@@ -36,6 +36,9 @@ static int vhca_alloc_ucontext(struct ib_ucontext *ibuctx,
 	};
 	int err;
 
+	err = vhca_cmd(ibuctx->device, VHCA_CMD_OPEN_CTX);
+	if (err)
+		return err;
 	uctx->uar = alloc_page(GFP_KERNEL | __GFP_ZERO);
 	if (!uctx->uar)
 		return -ENOMEM;

@@ -29,6 +29,9 @@ static int vhca_create_cq(struct ib_cq *ibcq,
 		return -EOPNOTSUPP;
 	if (!attr->cqe || attr->cqe > VHCA_MAX_CQE)
 		return -EINVAL;
+	err = vhca_cmd(ibcq->device, VHCA_CMD_CREATE_CQ);
+	if (err)
+		return err;
 	err = ib_copy_from_udata(&cmd, udata, min(sizeof(cmd), udata->inlen));
 	if (err)
 		return err;
@@ -78,7 +81,11 @@ err_buf:
 static int vhca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 {
 	struct vhca_cq *cq = to_vcq(ibcq);
+	int err;
 
+	err = vhca_cmd(ibcq->device, VHCA_CMD_DESTROY_CQ);
+	if (err)
+		return err;
 	mutex_lock(&cq->uctx->lock);
 	list_del(&cq->uctx_link);
 	mutex_unlock(&cq->uctx->lock);

@@ -28,7 +28,7 @@ static int vhca_query_device(struct ib_device *ibdev,
 	attr->sys_image_guid = ibdev->node_guid;
 	attr->max_mr_size = ~0ULL;
 	attr->page_size_cap = PAGE_SIZE;
-	attr->max_qp = VHCA_NUM_TAB_SIZE - VHCA_MIN_QPN;
+	attr->max_qp = vhca_limits.qp;
 	attr->max_qp_wr = VHCA_MAX_WR;
 	attr->device_cap_flags = IB_DEVICE_XRC | IB_DEVICE_PORT_ACTIVE_EVENT |
 				 IB_DEVICE_SYS_IMAGE_GUID |
@@ -36,15 +36,15 @@ static int vhca_query_device(struct ib_device *ibdev,
 	attr->max_send_sge = VHCA_MAX_SGE;
 	attr->max_recv_sge = VHCA_MAX_SGE;
 	attr->max_sge_rd = VHCA_MAX_SGE;
-	attr->max_cq = VHCA_NUM_TAB_SIZE - 1;
+	attr->max_cq = vhca_limits.cq;
 	attr->max_cqe = VHCA_MAX_CQE;
-	attr->max_mr = 1 << 20;
-	attr->max_pd = 1 << 20;
+	attr->max_mr = vhca_limits.mr;
+	attr->max_pd = vhca_limits.pd;
 	attr->max_qp_rd_atom = VHCA_MAX_RD_ATOMIC;
 	attr->max_qp_init_rd_atom = VHCA_MAX_RD_ATOMIC;
 	attr->max_res_rd_atom = attr->max_qp * VHCA_MAX_RD_ATOMIC;
 	attr->atomic_cap = IB_ATOMIC_HCA;
-	attr->max_srq = VHCA_NUM_TAB_SIZE - 1;
+	attr->max_srq = vhca_limits.srq;
 	attr->max_srq_wr = VHCA_MAX_WR - 1;
 	attr->max_srq_sge = VHCA_MAX_SGE;
 	attr->max_pkeys = VHCA_PKEY_TBL_LEN;
@@ -146,6 +146,12 @@ void vhca_fabric_del(struct vhca_dev *dev)
 	mutex_unlock(&fabric.lock);
 }
 
+static bool vhca_port_usable(const struct vhca_port *port)
+{
+	return port && READ_ONCE(port->state) == IB_PORT_ACTIVE &&
+	       !READ_ONCE(port->dev->dead);
+}
+
 /*
  * The lock spans both look-ups, or the device could go between the finding of
  * its port and the reference to its QP.
@@ -162,8 +168,7 @@ struct vhca_qp *vhca_fabric_get_qp(u16 slid, u16 dlid, u32 qpn)
 		if (port->lid == dlid)
 			to = port;
 	}
-	if (from && to && READ_ONCE(from->state) == IB_PORT_ACTIVE &&
-	    READ_ONCE(to->state) == IB_PORT_ACTIVE)
+	if (vhca_port_usable(from) && vhca_port_usable(to))
 		qp = vhca_qp_get(to->dev, qpn);
 	mutex_unlock(&fabric.lock);
 	return qp;

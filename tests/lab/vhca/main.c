@@ -18,7 +18,29 @@ MODULE_PARM_DESC(ports, "ports per device, 1 or 2");
 #define VHCA_GUID_BASE	0x0200c0de00000000ULL
 #define VHCA_FIRST_LID	0x10
 
+struct vhca_limits vhca_limits = {
+	.pd = 1 << 20,
+	.xrcd = 1 << 16,
+	.mr = 1 << 19,
+	.cq = VHCA_NUM_TAB_SIZE - 1,
+	.srq = VHCA_NUM_TAB_SIZE - 1,
+	.qp = VHCA_NUM_TAB_SIZE - VHCA_MIN_QPN,
+};
+
+/* More than there are numbers for fails with ENOMEM all the same. */
+#define VHCA_LIMIT(name)						\
+	module_param_named(max_##name, vhca_limits.name, uint, 0444);	\
+	MODULE_PARM_DESC(max_##name, "room for so many, per device")
+VHCA_LIMIT(pd);
+VHCA_LIMIT(xrcd);
+VHCA_LIMIT(mr);
+VHCA_LIMIT(cq);
+VHCA_LIMIT(srq);
+VHCA_LIMIT(qp);
+
 static LIST_HEAD(vhca_devices);
+/* Guards the list, and makes plugging and unplugging one at a time. */
+static DEFINE_MUTEX(plug_lock);
 
 /* LIDs and GUIDs follow from the index, so tests may count on them. */
 static void vhca_init_ports(struct vhca_dev *dev, unsigned int index)
@@ -34,8 +56,19 @@ static void vhca_init_ports(struct vhca_dev *dev, unsigned int index)
 	}
 }
 
+static void vhca_init_limits(struct vhca_dev *dev)
+{
+	vhca_table_init(&dev->cqs, vhca_limits.cq);
+	vhca_table_init(&dev->qps, vhca_limits.qp);
+	vhca_table_init(&dev->srqs, vhca_limits.srq);
+	vhca_table_init(&dev->mrs, vhca_limits.mr);
+	dev->pds.max = vhca_limits.pd;
+	dev->xrcds.max = vhca_limits.xrcd;
+}
+
 static int vhca_add_device(unsigned int index)
 {
+	char name[IB_DEVICE_NAME_MAX];
 	struct vhca_dev *dev;
 	int err;
 
@@ -43,10 +76,9 @@ static int vhca_add_device(unsigned int index)
 	if (!dev)
 		return -ENOMEM;
 
-	vhca_table_init(&dev->cqs);
-	vhca_table_init(&dev->qps);
-	vhca_table_init(&dev->srqs);
-	vhca_table_init(&dev->mrs);
+	dev->index = index;
+	vhca_init_limits(dev);
+	vhca_faults_init(dev);
 	vhca_init_ports(dev, index);
 
 	dev->ibdev.node_type = RDMA_NODE_IB_CA;
@@ -65,7 +97,9 @@ static int vhca_add_device(unsigned int index)
 	ib_set_device_ops(&dev->ibdev, &vhca_qp_ops);
 
 	vhca_fabric_add(dev);
-	err = ib_register_device(&dev->ibdev, "vhca%d", NULL);
+	/* A fixed name, so that a device comes back under the one it had. */
+	snprintf(name, sizeof(name), "vhca%u", index);
+	err = ib_register_device(&dev->ibdev, name, NULL);
 	if (err) {
 		vhca_fabric_del(dev);
 		ib_dealloc_device(&dev->ibdev);
@@ -80,17 +114,56 @@ static int vhca_add_device(unsigned int index)
  * Unregistering is the hot unplug: ib_core destroys every object of the
  * device, open handles or not, and only then returns.
  */
+static void vhca_remove_device(struct vhca_dev *dev)
+{
+	list_del(&dev->link);
+	vhca_debugfs_del(dev);
+	vhca_fabric_del(dev);
+	ib_unregister_device(&dev->ibdev);
+	ib_dealloc_device(&dev->ibdev);
+}
+
 static void vhca_remove_devices(void)
 {
 	struct vhca_dev *dev, *next;
 
-	list_for_each_entry_safe(dev, next, &vhca_devices, link) {
-		list_del(&dev->link);
-		vhca_debugfs_del(dev);
-		vhca_fabric_del(dev);
-		ib_unregister_device(&dev->ibdev);
-		ib_dealloc_device(&dev->ibdev);
-	}
+	list_for_each_entry_safe(dev, next, &vhca_devices, link)
+		vhca_remove_device(dev);
+}
+
+static struct vhca_dev *vhca_find_device(unsigned int index)
+{
+	struct vhca_dev *dev;
+
+	list_for_each_entry(dev, &vhca_devices, link)
+		if (dev->index == index)
+			return dev;
+	return NULL;
+}
+
+int vhca_plug(unsigned int index)
+{
+	int err = -EEXIST;
+
+	if (index >= VHCA_MAX_DEVICES)
+		return -EINVAL;
+	mutex_lock(&plug_lock);
+	if (!vhca_find_device(index))
+		err = vhca_add_device(index);
+	mutex_unlock(&plug_lock);
+	return err;
+}
+
+int vhca_unplug(unsigned int index)
+{
+	struct vhca_dev *dev;
+
+	mutex_lock(&plug_lock);
+	dev = vhca_find_device(index);
+	if (dev)
+		vhca_remove_device(dev);
+	mutex_unlock(&plug_lock);
+	return dev ? 0 : -ENODEV;
 }
 
 static int __init vhca_init(void)
@@ -114,6 +187,7 @@ static int __init vhca_init(void)
 		if (err)
 			goto err_remove;
 	}
+	vhca_debugfs_start();
 	return 0;
 
 err_remove:
@@ -123,8 +197,10 @@ err_remove:
 	return err;
 }
 
+/* The files go first: after them nobody plugs or unplugs any more. */
 static void __exit vhca_exit(void)
 {
+	vhca_debugfs_stop();
 	vhca_remove_devices();
 	vhca_debugfs_exit();
 	vhca_engine_stop();

@@ -32,6 +32,9 @@ static struct ib_mr *vhca_reg_user_mr(struct ib_pd *ibpd, u64 start, u64 length,
 	if (access & ~VHCA_MR_ACCESS)
 		return ERR_PTR(-EOPNOTSUPP);
 
+	err = vhca_cmd(ibpd->device, VHCA_CMD_REG_MR);
+	if (err)
+		return ERR_PTR(err);
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
@@ -73,7 +76,11 @@ err_free:
 static int vhca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 {
 	struct vhca_mr *mr = to_vmr(ibmr);
+	int err;
 
+	err = vhca_cmd(ibmr->device, VHCA_CMD_DEREG_MR);
+	if (err)
+		return err;
 	vhca_table_remove(&to_vdev(ibmr->device)->mrs, mr->index, &mr->res);
 	kvfree(mr->pages);
 	ib_umem_release(mr->umem);

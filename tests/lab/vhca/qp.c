@@ -137,6 +137,8 @@ static int vhca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 	int err;
 
 	err = vhca_check_init(init);
+	if (!err)
+		err = vhca_cmd(ibqp->device, VHCA_CMD_CREATE_QP);
 	if (err)
 		return err;
 
@@ -181,7 +183,11 @@ static int vhca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init,
 static int vhca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 {
 	struct vhca_qp *qp = to_vqp(ibqp);
+	int err;
 
+	err = vhca_cmd(ibqp->device, VHCA_CMD_DESTROY_QP);
+	if (err)
+		return err;
 	if (qp->uctx) {
 		mutex_lock(&qp->uctx->lock);
 		list_del(&qp->uctx_link);

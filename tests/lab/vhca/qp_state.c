@@ -112,6 +112,9 @@ int vhca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 	struct vhca_qp *qp = to_vqp(ibqp);
 	int err;
 
+	err = vhca_cmd(ibqp->device, VHCA_CMD_MODIFY_QP);
+	if (err)
+		return err;
 	mutex_lock(&qp->lock);
 	err = vhca_check_modify(qp, attr, mask);
 	if (err)
@@ -143,7 +146,11 @@ int vhca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int mask,
 		  struct ib_qp_init_attr *init)
 {
 	struct vhca_qp *qp = to_vqp(ibqp);
+	int err;
 
+	err = vhca_cmd(ibqp->device, VHCA_CMD_QUERY_QP);
+	if (err)
+		return err;
 	mutex_lock(&qp->lock);
 	*attr = qp->attr;
 	attr->cur_qp_state = qp->attr.qp_state;

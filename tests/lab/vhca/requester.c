@@ -270,6 +270,8 @@ enum vhca_step vhca_requester_step(struct vhca_qp *qp)
 	enum vhca_step step;
 	u32 i;
 
+	if (READ_ONCE(qp->dev->dead))
+		return VHCA_IDLE;
 	if (qp->attr.qp_state == IB_QPS_ERR) {
 		vhca_flush_send(qp);
 		vhca_flush_recv(qp);

@@ -32,6 +32,9 @@ static int vhca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init,
 	if (init->attr.max_wr >= VHCA_MAX_WR ||
 	    init->attr.max_sge > VHCA_MAX_SGE)
 		return -EINVAL;
+	err = vhca_cmd(ibsrq->device, VHCA_CMD_CREATE_SRQ);
+	if (err)
+		return err;
 	err = ib_copy_from_udata(&cmd, udata, min(sizeof(cmd), udata->inlen));
 	if (err)
 		return err;
@@ -77,7 +80,11 @@ err_buf:
 static int vhca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 {
 	struct vhca_srq *srq = to_vsrq(ibsrq);
+	int err;
 
+	err = vhca_cmd(ibsrq->device, VHCA_CMD_DESTROY_SRQ);
+	if (err)
+		return err;
 	vhca_table_remove(&to_vdev(ibsrq->device)->srqs, srq->srqn, &srq->res);
 	vhca_db_unmap(srq->uctx, &srq->db);
 	vhca_buf_unmap(&srq->buf);
@@ -88,7 +95,11 @@ static int vhca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 			   enum ib_srq_attr_mask mask, struct ib_udata *udata)
 {
 	struct vhca_srq *srq = to_vsrq(ibsrq);
+	int err;
 
+	err = vhca_cmd(ibsrq->device, VHCA_CMD_MODIFY_SRQ);
+	if (err)
+		return err;
 	if (mask & ~IB_SRQ_LIMIT)
 		return -EINVAL;
 	if (mask & IB_SRQ_LIMIT) {
@@ -102,7 +113,11 @@ static int vhca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 static int vhca_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr)
 {
 	struct vhca_srq *srq = to_vsrq(ibsrq);
+	int err;
 
+	err = vhca_cmd(ibsrq->device, VHCA_CMD_QUERY_SRQ);
+	if (err)
+		return err;
 	attr->max_wr = srq->wqe_cnt - 1;
 	attr->max_sge = srq->max_gs;
 	attr->srq_limit = READ_ONCE(srq->limit);

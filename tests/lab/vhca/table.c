@@ -9,21 +9,37 @@
  */
 #include "vhca.h"
 
-void vhca_table_init(struct vhca_table *table)
+int vhca_quota_charge(struct vhca_quota *quota)
+{
+	return atomic_add_unless(&quota->used, 1, quota->max) ? 0 : -ENOMEM;
+}
+
+void vhca_quota_refund(struct vhca_quota *quota)
+{
+	atomic_dec(&quota->used);
+}
+
+void vhca_table_init(struct vhca_table *table, u32 max)
 {
 	xa_init_flags(&table->xa, XA_FLAGS_ALLOC);
 	table->next = 0;
+	table->quota.max = max;
 }
 
 /* A reserved number reads as absent until it is published. */
 int vhca_table_reserve(struct vhca_table *table, u32 min, u32 max, u32 *number)
 {
-	int err;
+	int err = vhca_quota_charge(&table->quota);
 
+	if (err)
+		return err;
 	err = xa_alloc_cyclic(&table->xa, number, NULL, XA_LIMIT(min, max),
 			      &table->next, GFP_KERNEL);
 	/* 1 says that the numbers wrapped around, which is fine. */
-	return err < 0 ? err : 0;
+	if (err >= 0)
+		return 0;
+	vhca_quota_refund(&table->quota);
+	return err;
 }
 
 /* Cannot fail: the reservation allocated the slot. */
@@ -39,6 +55,7 @@ void vhca_table_publish(struct vhca_table *table, u32 number,
 void vhca_table_release(struct vhca_table *table, u32 number)
 {
 	xa_erase(&table->xa, number);
+	vhca_quota_refund(&table->quota);
 }
 
 /*
@@ -51,6 +68,7 @@ void vhca_table_remove(struct vhca_table *table, u32 number,
 	xa_erase(&table->xa, number);
 	vhca_res_put(res);
 	wait_for_completion(&res->idle);
+	vhca_quota_refund(&table->quota);
 }
 
 /* The xarray's lock keeps the object alive between the load and the count. */

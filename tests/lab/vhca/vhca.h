@@ -24,10 +24,12 @@
  *  - uctx->lock guards the lists of QPs and CQs made through one context.
  *  - engine.uar_lock guards the list of contexts, fabric.lock the list of
  *    ports by LID, engine.run_lock (spinlock) the engine's run list.
+ *  - plug_lock (main.c) guards the list of devices, faults.lock (spinlock) the
+ *    rules of fault injection; nothing is taken inside the latter.
  *
  * Order of locks, outermost first:
  *
- *    requester's qp->lock > responder's qp->lock > fabric.lock
+ *    plug_lock > requester's qp->lock > responder's qp->lock > fabric.lock
  *    engine.uar_lock > uctx->lock > engine.run_lock
  *
  * Only the engine nests two qp->lock, and there is only one engine, so a pair
@@ -48,6 +50,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/refcount.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/xarray.h>
 #include <rdma/ib_verbs.h>
@@ -82,10 +85,67 @@ struct vhca_res {
 	struct completion	idle;
 };
 
+/* How many objects of a kind the device has room for. */
+struct vhca_quota {
+	atomic_t		used;
+	u32			max;
+};
+
 struct vhca_table {
 	struct xarray		xa;
 	u32			next;
+	struct vhca_quota	quota;
 };
+
+/* What may be made to fail or to take long; destruction comes last. */
+enum vhca_cmd {
+	VHCA_CMD_OPEN_CTX,
+	VHCA_CMD_ALLOC_PD,
+	VHCA_CMD_ALLOC_XRCD,
+	VHCA_CMD_REG_MR,
+	VHCA_CMD_CREATE_CQ,
+	VHCA_CMD_RESIZE_CQ,
+	VHCA_CMD_CREATE_SRQ,
+	VHCA_CMD_MODIFY_SRQ,
+	VHCA_CMD_QUERY_SRQ,
+	VHCA_CMD_CREATE_QP,
+	VHCA_CMD_MODIFY_QP,
+	VHCA_CMD_QUERY_QP,
+	VHCA_CMD_FIRST_DESTROY,
+	VHCA_CMD_DEALLOC_PD = VHCA_CMD_FIRST_DESTROY,
+	VHCA_CMD_DEALLOC_XRCD,
+	VHCA_CMD_DEREG_MR,
+	VHCA_CMD_DESTROY_CQ,
+	VHCA_CMD_DESTROY_SRQ,
+	VHCA_CMD_DESTROY_QP,
+	VHCA_CMD_COUNT,
+};
+
+#define VHCA_MAX_DELAY_MS	30000
+
+struct vhca_rule {
+	u32			countdown;
+	u32			error;
+	u32			delay_ms;
+};
+
+struct vhca_faults {
+	spinlock_t		lock;
+	/* One for each class of commands, and one for any of them. */
+	struct vhca_rule	rule[VHCA_CMD_COUNT + 1];
+};
+
+/* Module parameters: what each device has room for. */
+struct vhca_limits {
+	u32			pd;
+	u32			xrcd;
+	u32			mr;
+	u32			cq;
+	u32			srq;
+	u32			qp;
+};
+
+extern struct vhca_limits vhca_limits;
 
 /* A queue in user memory, pinned and mapped into one kernel address range. */
 struct vhca_buf {
@@ -119,6 +179,11 @@ struct vhca_dev {
 	struct vhca_table	qps;
 	struct vhca_table	srqs;
 	struct vhca_table	mrs;
+	struct vhca_quota	pds;
+	struct vhca_quota	xrcds;
+	struct vhca_faults	faults;
+	bool			dead;
+	unsigned int		index;
 	u32			nports;
 	struct vhca_port	ports[VHCA_MAX_PORTS];
 	struct dentry		*debugfs;
@@ -312,14 +377,29 @@ u16 vhca_pkey(u16 index);
 struct vhca_qp *vhca_fabric_get_qp(u16 slid, u16 dlid, u32 qpn);
 void vhca_set_port_state(struct vhca_port *port, enum ib_port_state state);
 
+/* fault.c */
+void vhca_faults_init(struct vhca_dev *dev);
+int vhca_fault_fail(struct vhca_dev *dev, const char *name, u32 nth, u32 error);
+int vhca_fault_delay(struct vhca_dev *dev, const char *name, u32 ms);
+int vhca_cmd(struct ib_device *ibdev, enum vhca_cmd cmd);
+void vhca_device_die(struct vhca_dev *dev);
+
+/* main.c */
+int vhca_plug(unsigned int index);
+int vhca_unplug(unsigned int index);
+
 /* debugfs.c */
 void vhca_debugfs_init(void);
 void vhca_debugfs_exit(void);
+void vhca_debugfs_start(void);
+void vhca_debugfs_stop(void);
 void vhca_debugfs_add(struct vhca_dev *dev);
 void vhca_debugfs_del(struct vhca_dev *dev);
 
 /* table.c */
-void vhca_table_init(struct vhca_table *table);
+int vhca_quota_charge(struct vhca_quota *quota);
+void vhca_quota_refund(struct vhca_quota *quota);
+void vhca_table_init(struct vhca_table *table, u32 max);
 int vhca_table_reserve(struct vhca_table *table, u32 min, u32 max, u32 *number);
 void vhca_table_publish(struct vhca_table *table, u32 number,
 			struct vhca_res *res);
