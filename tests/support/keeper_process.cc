@@ -13,20 +13,17 @@
 #include <filesystem>
 
 #include "client/src/testing/fd_census.h"
-#include "common/unique_fd.h"
 
 namespace qpbroker::testing {
-namespace {
-
-bool Listens(const std::string& path) {
+UniqueFd ConnectToKeeper(const std::string& socket_path) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
+  const auto* name = reinterpret_cast<const sockaddr*>(&address);
+  if (connect(socket.get(), name, sizeof(address)) != 0) socket.reset();
+  return socket;
 }
-
-}  // namespace
 
 KeeperProcess::KeeperProcess(const std::string& socket_path, unsigned file_limit) : pid_(fork()) {
   if (pid_ == 0) {
@@ -35,7 +32,8 @@ KeeperProcess::KeeperProcess(const std::string& socket_path, unsigned file_limit
     execl(kKeeperProgram, kKeeperProgram, socket_path.c_str(), nullptr);
     _exit(127);
   }
-  EXPECT_TRUE(client::testing::Eventually([&] { return Listens(socket_path); }));
+  EXPECT_TRUE(
+      client::testing::Eventually([&] { return static_cast<bool>(ConnectToKeeper(socket_path)); }));
 }
 
 KeeperProcess::~KeeperProcess() {

@@ -10,9 +10,14 @@
 #include <cstddef>
 #include <string>
 
+#include "common/unique_fd.h"
+
 namespace qpbroker::testing {
 
 inline constexpr char kKeeperProgram[] = "daemon/keeper/qpbroker-keeper";
+
+// A connection to the keeper there; none if nobody listens.
+UniqueFd ConnectToKeeper(const std::string& socket_path);
 
 class KeeperProcess {
  public:

@@ -14,8 +14,7 @@ old=$(sed -n 's/^HOLDS .*@\([0-9a-f]*\).*/\1/p' alice.out)
 
 kill_daemon
 wait_for 10 says alice GONE
-no_xrc_qps() { ! rdma resource show qp | grep -q XRC; }
-wait_for 10 no_xrc_qps
+wait_for 10 no_target_qp
 
 start_daemon
 wait_for 20 books_are_empty

@@ -5,44 +5,16 @@
 //
 // The child, who is nobody, makes an XRC target QP in its parent's context and dies. The QP is the
 // context's and lives on; the parent finds it by its number.
-#define _GNU_SOURCE
+#include "require.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <infiniband/verbs.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { kNobody = 65534 };
-
-static void require(int ok, const char *what) {
-  if (ok) return;
-  fprintf(stderr, "import_device: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
-
-static struct ibv_context *open_device(const char *name) {
-  struct ibv_device **list = ibv_get_device_list(NULL);
-  struct ibv_context *context = NULL;
-  require(list != NULL, "device list");
-  for (int i = 0; list[i] && !context; i++)
-    if (!strcmp(ibv_get_device_name(list[i]), name)) context = ibv_open_device(list[i]);
-  ibv_free_device_list(list);
-  require(context != NULL, name);
-  return context;
-}
-
-static struct ibv_xrcd *open_domain(struct ibv_context *context, int fd, int oflags) {
-  struct ibv_xrcd_init_attr attr = {
-      .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = oflags};
-  struct ibv_xrcd *xrcd = ibv_open_xrcd(context, &attr);
-  require(xrcd != NULL, "open XRC domain");
-  return xrcd;
-}
 
 static void child(int context_fd, int domain_fd, int answer) {
   require(!setgroups(0, NULL) && !setgid(kNobody) && !setuid(kNobody), "change user");
@@ -50,7 +22,7 @@ static void child(int context_fd, int domain_fd, int answer) {
   require(context != NULL, "ibv_import_device");
   struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_XRC_RECV,
                                      .comp_mask = IBV_QP_INIT_ATTR_XRCD,
-                                     .xrcd = open_domain(context, domain_fd, O_CREAT)};
+                                     .xrcd = open_xrcd(context, domain_fd, O_CREAT)};
   struct ibv_qp *qp = ibv_create_qp_ex(context, &attr);
   require(qp != NULL, "create target QP");
   require(write(answer, &qp->qp_num, sizeof(qp->qp_num)) == sizeof(qp->qp_num), "answer");
@@ -76,7 +48,7 @@ int main(int argc, char *argv[]) {
   require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child");
   struct ibv_qp_open_attr attr = {
       .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
-      .xrcd = open_domain(context, fileno(file), 0),
+      .xrcd = open_xrcd(context, fileno(file), 0),
       .qp_type = IBV_QPT_XRC_RECV};
   require(read(ends[0], &attr.qp_num, sizeof(attr.qp_num)) == sizeof(attr.qp_num), "QP number");
   struct ibv_qp *qp = ibv_open_qp(context, &attr);

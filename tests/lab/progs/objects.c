@@ -5,9 +5,10 @@
 //
 // Prints "N ERRNO": how many there are, and why there are no more (0 if COUNT was reached). With
 // "close" it then destroys them one by one and prints "destroyed N ERRNO"; an error ends that.
+#include "require.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,19 +63,11 @@ static const struct kind {
 } kinds[] = {{"pd", make_pd, end_pd}, {"xrcd", make_xrcd, end_xrcd}, {"mr", make_mr, end_mr},
              {"cq", make_cq, end_cq}, {"srq", make_srq, end_srq},    {"qp", make_qp, end_qp}};
 
-static void die(const char *what) {
-  fprintf(stderr, "objects: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
-
 static void open_ground(const char *device) {
-  struct ibv_device **list = ibv_get_device_list(NULL);
-  for (int i = 0; list && list[i] && !ground.context; i++)
-    if (!strcmp(ibv_get_device_name(list[i]), device)) ground.context = ibv_open_device(list[i]);
-  if (!ground.context) die(device);
+  ground.context = open_device(device);
   ground.pd = ibv_alloc_pd(ground.context);
   ground.cq = ibv_create_cq(ground.context, 1, NULL, NULL, 0);
-  if (!ground.pd || !ground.cq) die("PD and CQ");
+  require(ground.pd && ground.cq, "PD and CQ");
 }
 
 int main(int argc, char *argv[]) {

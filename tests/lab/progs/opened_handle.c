@@ -7,37 +7,11 @@
 // what is named: ibv_destroy_qp, a move to RESET, or the closing of its whole context. Prints
 // "done" if it lives to see the end. It proves a fault of providers, so it is meant to be run as a
 // child.
-#include <errno.h>
+#include "require.h"
+
 #include <fcntl.h>
-#include <infiniband/verbs.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-static void require(int ok, const char *what) {
-  if (ok) return;
-  fprintf(stderr, "opened_handle: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
-
-static struct ibv_context *open_device(const char *name) {
-  struct ibv_device **list = ibv_get_device_list(NULL);
-  struct ibv_context *context = NULL;
-  require(list != NULL, "device list");
-  for (int i = 0; list[i] && !context; i++)
-    if (!strcmp(ibv_get_device_name(list[i]), name)) context = ibv_open_device(list[i]);
-  ibv_free_device_list(list);
-  require(context != NULL, name);
-  return context;
-}
-
-static struct ibv_xrcd *open_domain(struct ibv_context *context, int fd) {
-  struct ibv_xrcd_init_attr attr = {
-      .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = O_CREAT};
-  struct ibv_xrcd *xrcd = ibv_open_xrcd(context, &attr);
-  require(xrcd != NULL, "open XRC domain");
-  return xrcd;
-}
 
 static struct ibv_qp *create_qp(struct ibv_context *context, struct ibv_xrcd *xrcd) {
   struct ibv_qp_init_attr_ex attr = {
@@ -58,11 +32,6 @@ static struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_xrcd *xrcd
   return qp;
 }
 
-static void require_zero(int error, const char *what) {
-  if (error) errno = error;
-  require(!error, what);
-}
-
 int main(int argc, char *argv[]) {
   if (argc != 3) {
     fputs("usage: opened_handle destroy|reset|close DEV\n", stderr);
@@ -72,8 +41,8 @@ int main(int argc, char *argv[]) {
   FILE *file = tmpfile();
   require(file != NULL, "temporary file");
   struct ibv_context *creator = open_device(argv[2]), *opener = open_device(argv[2]);
-  struct ibv_qp *created = create_qp(creator, open_domain(creator, fileno(file)));
-  struct ibv_qp *opened = open_qp(opener, open_domain(opener, fileno(file)), created->qp_num);
+  struct ibv_qp *created = create_qp(creator, open_xrcd(creator, fileno(file), O_CREAT));
+  struct ibv_qp *opened = open_qp(opener, open_xrcd(opener, fileno(file), O_CREAT), created->qp_num);
 
   struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
   struct ibv_qp_init_attr init;

@@ -12,12 +12,11 @@
 //                                    receiver from standard input, sends, prints "sent"
 //
 // FILE must exist. The parts share nothing but what is printed here.
-#define _GNU_SOURCE
+#include "require.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <infiniband/verbs.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <signal.h>
@@ -32,7 +31,6 @@
 enum { kPort = 1, kMaxText = 256, kPatienceSeconds = 30 };
 
 enum {
-  kDomainFields = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
   kOpenFields = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
   kSrqFields =
       IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD,
@@ -42,39 +40,10 @@ struct peer {
   unsigned qpn, lid, psn;
 };
 
-static void die(const char *what) {
-  fprintf(stderr, "two_uid_xrc: %s: %s\n", what, strerror(errno));
-  exit(1);
-}
-
-static void require(int ok, const char *what) {
-  if (!ok) die(what);
-}
-
-// Verbs that return an error number rather than set errno.
-static void require_zero(int error, const char *what) {
-  if (error) errno = error;
-  require(!error, what);
-}
-
-static struct ibv_context *open_device(const char *name) {
-  struct ibv_device **list = ibv_get_device_list(NULL);
-  struct ibv_context *context = NULL;
-  require(list != NULL, "device list");
-  for (int i = 0; list[i] && !context; i++)
-    if (!strcmp(ibv_get_device_name(list[i]), name)) context = ibv_open_device(list[i]);
-  ibv_free_device_list(list);
-  require(context != NULL, name);
-  return context;
-}
-
 static struct ibv_xrcd *open_domain(struct ibv_context *context, const char *file, int flags) {
-  struct ibv_xrcd_init_attr attr = {.comp_mask = kDomainFields, .oflags = flags};
-  attr.fd = open(file, O_RDONLY | O_CLOEXEC);
-  require(attr.fd >= 0, file);
-  struct ibv_xrcd *xrcd = ibv_open_xrcd(context, &attr);
-  require(xrcd != NULL, "open XRC domain");
-  return xrcd;
+  const int fd = open(file, O_RDONLY | O_CLOEXEC);
+  require(fd >= 0, file);
+  return open_xrcd(context, fd, flags);
 }
 
 // Prints what the other side needs to connect.
@@ -244,7 +213,7 @@ static struct part start(const char *user, char *const argv[]) {
     require(!setgroups(0, NULL) && !setgid(who->pw_gid) && !setuid(who->pw_uid), "change user");
     require(dup2(down[0], 0) == 0 && dup2(up[1], 1) == 1, "dup2");
     execv("/proc/self/exe", argv);
-    die("exec");
+    require(0, "exec");
   }
   setvbuf(part.to, NULL, _IOLBF, 0);
   close(down[0]);
